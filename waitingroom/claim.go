@@ -19,20 +19,13 @@ type claimCall struct {
 // Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns ErrNotYourTurn,
 // ErrHasToWait, ErrLapsed, ErrNotJoined or ErrUnavailable; repeat it after the last.
 func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, error) {
-	v, err := s.view(ctx, name)
+	v, subject, known, err := s.holder(ctx, name, who)
 	if err != nil {
 		return Place{}, err
-	}
-	subject, known, err := s.identify(v, who)
-	if err != nil {
-		return Place{}, err
-	}
-	if subject == "" {
-		return Place{}, ErrNotJoined
 	}
 	call := &claimCall{subject: subject}
 	if who.ByToken {
-		call.number = known.seq
+		call.number = known.number
 	}
 	p, err := s.claiming.Do(ctx, name, call)
 	if err != nil {
@@ -82,7 +75,7 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 			c.Err = ErrNotJoined
 			continue
 		}
-		if c.In.number > 0 && c.In.number != p.seq { // only a place that lapsed, left or is done is replaced
+		if c.In.number > 0 && c.In.number != p.number { // only a place that lapsed, left or is done is replaced
 			c.Err = ErrLapsed
 			continue
 		}
@@ -126,7 +119,7 @@ func (s *Service) admit(ctx context.Context, r *room, readAt time.Time, p *place
 		return nil
 	}
 	within := time.Duration(p.passRT-r.roomTime(r.now))*time.Millisecond - s.now().Sub(readAt)
-	return unavailable(s.opts.Stock.Admit(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt), p.quantity, within))
+	return unavailable(s.opts.Stock.Admit(ctx, r.Sale, r.Item, r.Room, p.user, time.UnixMilli(p.admittedAt), p.quantity, within))
 }
 
 // Restore lets a user order again whom the room admitted, if Redis has forgotten it. It returns false if the room has not, or the item has

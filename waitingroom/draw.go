@@ -66,7 +66,7 @@ func (d *draw) laneSeed(lane string) []byte {
 
 // entry returns the line of a place in the list, up to its position.
 func (p *place) entry() string {
-	text := fmt.Sprintf("%d,%s,%d", p.seq-1, p.subject, p.joinedAt)
+	text := fmt.Sprintf("%d,%s,%d", p.number-1, p.subject, p.joinedAt)
 	if p.lane != "" {
 		text += "," + p.lane
 	}

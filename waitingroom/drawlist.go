@@ -42,7 +42,7 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 	const page = 10_000
 	for after := int64(0); after < d.n; after += page {
 		if err := s.store.listed(ctx, s.store.db, name, after, min(after+page, d.n), func(p *place) error {
-			_, err := fmt.Fprintf(&out, "%s,%d\n", p.entry(), v.position(v.laneOf(p), p.laneSeq)+1)
+			_, err := fmt.Fprintf(&out, "%s,%d\n", p.entry(), v.position(v.laneOf(p), p.laneNumber)+1)
 			return err
 		}); err != nil {
 			return err

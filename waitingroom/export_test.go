@@ -55,13 +55,13 @@ type TokenOf struct {
 
 // PlaceToken is placeToken.
 func (s *Service) PlaceToken(room string, t TokenOf) string {
-	return s.placeToken(room, &place{seq: t.Seq, joinedAt: t.JoinedAt, quantity: int(t.Quantity), lane: t.Lane, laneSeq: t.LaneSeq, subject: t.Subject})
+	return s.placeToken(room, &place{number: t.Seq, joinedAt: t.JoinedAt, quantity: int(t.Quantity), lane: t.Lane, laneNumber: t.LaneSeq, subject: t.Subject})
 }
 
 // ParseToken is parseToken; zero: it is no token.
 func (s *Service) ParseToken(room, token string) (found TokenOf) {
 	if p, ok := s.parseToken(room, token); ok {
-		found = TokenOf{p.seq, p.joinedAt, uint32(p.quantity), p.lane, p.laneSeq, p.subject}
+		found = TokenOf{p.number, p.joinedAt, uint32(p.quantity), p.lane, p.laneNumber, p.subject}
 	}
 	return found
 }

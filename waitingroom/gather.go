@@ -64,8 +64,8 @@ func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) erro
 		}
 	}
 	err := s.store.listed(ctx, q, r.Room, t.size(), upTo, func(p *place) error {
-		if p.seq != t.size()+1 {
-			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.seq, r.Room, t.size())
+		if p.number != t.size()+1 {
+			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.Room, t.size())
 		}
 		return t.add(leaf(r.Room, p.entry()))
 	})

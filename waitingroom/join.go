@@ -89,15 +89,11 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 		now = v.clockNow(s.now())
 		return joiners, v.StartsAt.UnixMilli()
 	}, func(old *place) (again int, ok bool) {
-		switch old.state(&v.room, old.position, now) {
-		case StateLeft:
+		state := old.state(&v.room, old.position, now)
+		if state == StateLeft {
 			return old.again + 1, now >= old.rejoinAt()
-		case StateLapsed:
-			return 0, true
-		case StateDone:
-			return 0, v.Sale == ""
 		}
-		return 0, false
+		return 0, v.MayRejoin(state)
 	})
 	for _, c := range take() {
 		if c.Err = err; err != nil {

@@ -13,16 +13,9 @@ import (
 
 // Leave gives up the visitor's place, and a pass that has not been used. A place whose state is final stays as it is. It is idempotent.
 func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
-	v, err := s.view(ctx, name)
+	v, subject, known, err := s.holder(ctx, name, who)
 	if err != nil {
 		return err
-	}
-	subject, known, err := s.identify(v, who)
-	if err != nil {
-		return err
-	}
-	if subject == "" {
-		return ErrNotJoined
 	}
 	p, err := s.read(ctx, name, subject, who, known)
 	if err != nil {
@@ -31,7 +24,7 @@ func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 	if p.state(&v.room, p.position, v.clockNow(s.now())).Final() {
 		return nil
 	}
-	left, err := s.leaving.Do(ctx, name, p.seq)
+	left, err := s.leaving.Do(ctx, name, p.number)
 	if err != nil || !left {
 		return err
 	}
@@ -64,7 +57,7 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		if r.Sale != "" && p.admittedAt > 0 {
 			g.Go(func() error {
 				var err error
-				used[i], err = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt))
+				used[i], err = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.user, time.UnixMilli(p.admittedAt))
 				failed[i] = unavailable(err)
 				return nil
 			})
@@ -76,9 +69,9 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	failures := make(map[int64]error)
 	for i, p := range found {
 		if failed[i] != nil {
-			failures[p.seq] = failed[i]
+			failures[p.number] = failed[i]
 		} else if !used[i] {
-			leaving, left[p.seq] = append(leaving, p), true
+			leaving, left[p.number] = append(leaving, p), true
 		}
 	}
 	for _, c := range calls {
@@ -92,16 +85,9 @@ const markLeft = `left_at = {now}, changed_at = {now}`
 // Finish ends the place of an admitted visitor who is done, in a room without a sale: its capacity is free at once. In a room of a sale the
 // order does that, and Finish returns ErrConflict. It is idempotent. It returns ErrNotYourTurn or ErrLapsed for a place that is not admitted.
 func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, error) {
-	v, err := s.view(ctx, name)
+	v, subject, known, err := s.holder(ctx, name, who)
 	if err != nil {
 		return Place{}, err
-	}
-	subject, known, err := s.identify(v, who)
-	if err != nil {
-		return Place{}, err
-	}
-	if subject == "" {
-		return Place{}, ErrNotJoined
 	}
 	if v.Sale != "" {
 		return Place{}, fmt.Errorf("%w: the places of room %s are done by their orders", ErrConflict, name)
@@ -116,7 +102,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		if err != nil {
 			return err
 		}
-		found, err := s.store.find(ctx, tx, ofNumbers, name, encode([]int64{p.seq}))
+		found, err := s.store.find(ctx, tx, ofNumbers, name, encode([]int64{p.number}))
 		if err != nil {
 			return err
 		}

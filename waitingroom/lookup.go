@@ -21,23 +21,16 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 
 // Place returns the visitor's place and changes nothing. With a token, nothing is read for those who wait. It returns ErrNotJoined.
 func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, error) {
-	v, err := s.view(ctx, name)
-	if err != nil {
-		return Place{}, err
-	}
-	subject, known, err := s.identify(v, who)
+	v, subject, known, err := s.holder(ctx, name, who)
 	if err != nil {
 		return Place{}, err
 	}
 	if known != nil && !v.isSkipped(known) && v.ended == "" {
-		known.account = who.User
+		known.user = who.User
 		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.lanes[v.laneOf(known)].Served {
 			t.Token = who.Token
 			return t, nil
 		}
-	}
-	if subject == "" {
-		return Place{}, ErrNotJoined
 	}
 	p, err := s.read(ctx, name, subject, who, known)
 	if err != nil {
@@ -49,10 +42,10 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 // read returns the current place of a subject, or with ByToken the one of the token, which may have been replaced.
 func (s *Service) read(ctx context.Context, name, subject string, who Visitor, known *place) (*place, error) {
 	p, err := s.reading.Do(ctx, name, subject)
-	if err != nil || !who.ByToken || p.seq == known.seq {
+	if err != nil || !who.ByToken || p.number == known.number {
 		return p, err
 	}
-	found, err := s.store.find(ctx, s.store.db, ofNumbers, name, encode([]int64{known.seq}))
+	found, err := s.store.find(ctx, s.store.db, ofNumbers, name, encode([]int64{known.number}))
 	if err != nil {
 		return nil, err
 	}

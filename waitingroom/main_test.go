@@ -33,6 +33,7 @@ type shop struct {
 	orders    map[string]string    // user → order
 	admitting func()               // called before each Admit
 	guarding  func()               // called before each Guard
+	stuck     bool                 // Unguard fails
 	deaf      string               // user, of whom nothing can be revoked
 }
 
@@ -55,6 +56,9 @@ func (s *shop) Guard(_ context.Context, _, _, room string) error {
 func (s *shop) Unguard(context.Context, string, string, string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stuck {
+		return waitingroom.ErrUnavailable
+	}
 	s.room = ""
 	return nil
 }

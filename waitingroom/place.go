@@ -75,10 +75,10 @@ type ETA struct{ Min, Max time.Duration }
 
 // place is a place as the database holds it. Times are Unix ms, those in room time end in RT.
 type place struct {
-	seq, joinedAt                     int64
+	number, joinedAt                  int64
 	lane                              string
-	laneSeq                           int64 // the number within the lane
-	subject, account                  string
+	laneNumber                        int64 // the number within the lane
+	subject, user                     string
 	quantity                          int
 	position                          int64 // -1 before the turn
 	turnRT, untilRT, admittedAt       int64
@@ -121,13 +121,13 @@ func (v *view) placeOf(p *place, now int64) Place {
 	l := &r.lanes[lane]
 	position := int64(-1)
 	if r.Mode == ModeFIFO || r.drawn() || p.joinedAt >= r.StartsAt.UnixMilli() {
-		position = v.position(lane, p.laneSeq)
+		position = v.position(lane, p.laneNumber)
 	}
 	if p.position >= 0 {
 		position = p.position
 	}
 	t := Place{
-		Room: r.Room, State: p.state(r, position, now), Number: p.seq, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.account,
+		Room: r.Room, State: p.state(r, position, now), Number: p.number, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.user,
 		JoinedAt: instant(p.joinedAt), AdmittedAt: instant(p.admittedAt), DoneAt: instant(p.doneAt), LeftAt: instant(p.leftAt), OrderID: p.orderID, Reason: p.barred,
 	}
 	// As of the copy, in which room time stands still only if it truly did. It may be old, and since then ticks may have moved room time on:

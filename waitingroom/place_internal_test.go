@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 // W14: a process whose copy is old does not know whether somebody has ticked since, so that room time went on. It tells no later end of a turn.
 func TestAnOldCopyPromisesNoMore(t *testing.T) {
 	const read, untilRT = 10_000_000, 10_002_000
-	p := &place{laneSeq: 1, turnRT: 1, untilRT: untilRT}
+	p := &place{laneNumber: 1, turnRT: 1, untilRT: untilRT}
 	for what, r := range map[string]room{
 		"no tick for a while": {tickedAt: read - staleAfter.Milliseconds() + 100},
 		"held":                {tickedAt: read, stoppedAt: read},

@@ -94,6 +94,36 @@ func TestOldRoomsAreDeleted(t *testing.T) {
 	})
 }
 
+// A room that cannot be deleted yet, because its item would need turns of it for ever, does not keep the others.
+func TestARoomThatCannotBeDeletedKeepsNoOther(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(*waitingroom.Definition) {})
+		d := h.status().Definition
+		d.Room, d.Sale, d.Item = "zebra", "", "" // behind the other one
+		if _, _, err := h.rooms.Put(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		h.exec(`UPDATE waiting_rooms SET ended = 'closed', ended_at = 1, starts_at = 1, ticked_at = 1`)
+		h.shop.stuck = true
+		if err := h.rooms.Prune(t.Context()); !errors.Is(err, waitingroom.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+		left := func() (n int) {
+			if err := h.db.QueryRowContext(t.Context(), `SELECT count(*) FROM waiting_rooms WHERE secret <> ''`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if n := left(); n != 1 {
+			t.Errorf("%d rooms are left, want only the one of the item", n)
+		}
+		h.shop.stuck = false
+		if err := h.rooms.Prune(t.Context()); err != nil || left() != 0 || h.shop.guardedBy() != "" {
+			t.Errorf("%v, %d rooms are left, and the item has the room %q", err, left(), h.shop.guardedBy())
+		}
+	})
+}
+
 // Run deletes them.
 func TestRunDeletesOldRooms(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {

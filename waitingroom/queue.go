@@ -61,7 +61,7 @@ func (s *Service) readPlaces(ctx context.Context, tx *sql.Tx, r *room, q *queue)
 		q.next, err = s.store.places(ctx, tx, r.Room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`,
 			q.lane.Name, q.read, q.last, maxTurns)
 		for _, p := range q.next {
-			p.position = q.order.position(p.laneSeq)
+			p.position = q.order.position(p.laneNumber)
 		}
 		if q.read = q.last; len(q.next) == maxTurns {
 			q.read = q.next[maxTurns-1].position + 1
@@ -79,7 +79,7 @@ func (s *Service) readPlaces(ctx context.Context, tx *sql.Tx, r *room, q *queue)
 	q.read = end
 	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.Room, encode(numbers), q.lane.Name)
 	for _, p := range q.next {
-		p.position = at[p.laneSeq]
+		p.position = at[p.laneNumber]
 	}
 	slices.SortFunc(q.next, func(a, b *place) int { return cmp.Compare(a.position, b.position) })
 	return err

@@ -166,7 +166,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 	for _, p := range gone {
 		if !v.isSkipped(p) { // a position of a draw is ten hashes
 			lane := v.laneOf(p)
-			all[lane][p.laneSeq] = v.position(lane, p.laneSeq)
+			all[lane][p.laneNumber] = v.position(lane, p.laneNumber)
 		}
 	}
 	if r.drawn() || r.Mode == ModeFIFO { // those that the cursor has passed are read from the database anyway

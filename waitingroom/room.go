@@ -72,6 +72,11 @@ type Definition struct {
 	Lanes        []Lane // 2 to 8, or none: one queue
 }
 
+// MayRejoin reports whether the visitor of a place in a state may join again, and get a new place at the end.
+func (d *Definition) MayRejoin(s State) bool {
+	return s == StateLapsed || s == StateLeft || s == StateDone && d.Sale == ""
+}
+
 // validName reports whether a room, or a lane, can have a name.
 func validName(name string) bool { return names.Lower(name, "-", 64) }
 

@@ -41,7 +41,7 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 	}
 	users, since := make([]string, len(passes)), make([]time.Time, len(passes))
 	for i, p := range passes {
-		users[i], since[i] = p.account, time.UnixMilli(p.admittedAt)
+		users[i], since[i] = p.user, time.UnixMilli(p.admittedAt)
 	}
 	// Passes are read before the stock: an order in between makes the room promise less, not more.
 	free, final, lag, used, err := s.opts.Stock.Look(ctx, r.Sale, r.Item, r.Room, users, since)

@@ -50,7 +50,7 @@ func (v *view) history(p *place, acts []act) []Step {
 		}
 	}
 	add(p.joinedAt, stepJoined, "", "")
-	if v.drawn() && p.seq <= v.nDrawn {
+	if v.drawn() && p.number <= v.nDrawn {
 		add(v.drawnAt, stepDrawn, "", "the draw at the start")
 	}
 	add(p.turnAt, stepTurn, "", "the position was reached")

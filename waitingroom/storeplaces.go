@@ -12,8 +12,8 @@ const placeColumns = `seq, subject, account, quantity, joined_at, position, turn
 
 func scanPlace(rows *sql.Rows) (*place, error) {
 	p := &place{}
-	return p, rows.Scan(&p.seq, &p.subject, &p.account, &p.quantity, &p.joinedAt, &p.position, &p.turnRT, &p.untilRT, &p.admittedAt, &p.passRT,
-		&p.orderID, &p.doneAt, &p.leftAt, &p.barred, &p.replaced, &p.changedAt, &p.again, &p.turnAt, &p.lapsedAt, &p.barredBy, &p.lane, &p.laneSeq)
+	return p, rows.Scan(&p.number, &p.subject, &p.user, &p.quantity, &p.joinedAt, &p.position, &p.turnRT, &p.untilRT, &p.admittedAt, &p.passRT,
+		&p.orderID, &p.doneAt, &p.leftAt, &p.barred, &p.replaced, &p.changedAt, &p.again, &p.turnAt, &p.lapsedAt, &p.barredBy, &p.lane, &p.laneNumber)
 }
 
 // places returns the places of a room that match where, whose arguments follow the room.
@@ -53,7 +53,7 @@ func (s *Store) update(ctx context.Context, tx *sql.Tx, room, set string, places
 	var numbers []int64
 	for _, p := range places {
 		if !p.replaced {
-			subjects, numbers = append(subjects, p.subject), append(numbers, p.seq)
+			subjects, numbers = append(subjects, p.subject), append(numbers, p.number)
 		} else if _, err := s.updateOne(ctx, tx, room, p, set, ""); err != nil { // rare
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Store) updateOne(ctx context.Context, tx *sql.Tx, room string, p *place
 	if p.replaced {
 		where = `room = $1`
 	}
-	return s.exec(ctx, tx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and, append([]any{room, p.subject, p.seq}, args...)...)
+	return s.exec(ctx, tx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and, append([]any{room, p.subject, p.number}, args...)...)
 }
 
 // bySubject returns the current places of subjects.
@@ -89,7 +89,7 @@ func (s *Store) listed(ctx context.Context, q querier, room string, after, upTo 
 	return s.each(ctx, q, `SELECT seq, lane, lane_seq, subject, joined_at FROM waiting_places WHERE room = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`,
 		func(rows *sql.Rows) error {
 			p := &place{}
-			if err := rows.Scan(&p.seq, &p.lane, &p.laneSeq, &p.subject, &p.joinedAt); err != nil {
+			if err := rows.Scan(&p.number, &p.lane, &p.laneNumber, &p.subject, &p.joinedAt); err != nil {
 				return err
 			}
 			return take(p)
@@ -158,7 +158,7 @@ func (s *Store) join(ctx context.Context, name string, take func() (joiners []jo
 			added, most = append(added, j), max(most, j.Quantity)
 			fresh[j.Subject] = true
 			places[j.Subject] = &place{
-				seq: j.Seq, lane: j.Lane, laneSeq: j.LaneSeq, subject: j.Subject, account: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
+				number: j.Seq, lane: j.Lane, laneNumber: j.LaneSeq, subject: j.Subject, user: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
 			}
 		}
 		if len(added) == 0 {

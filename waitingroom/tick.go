@@ -126,7 +126,7 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 			break
 		}
 		p := queues[lane].take()
-		if why, by := s.opts.Banned(p.account); p.account != "" && why != "" {
+		if why, by := s.opts.Banned(p.user); p.user != "" && why != "" {
 			ban := [2]string{why, by}
 			barred[ban], nBarred = append(barred[ban], p.subject), nBarred+1
 			continue

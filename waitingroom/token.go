@@ -83,10 +83,10 @@ func (s *Service) PublicKeys() jose.JSONWebKeySet {
 // placeToken returns a text that finds a place without a lookup: its numbers, its subject and when it was given, with a MAC. It gives no right
 // that the subject does not have, except to somebody unknown, who is identified by it.
 func (s *Service) placeToken(room string, p *place) string {
-	text := binary.BigEndian.AppendUint64(nil, uint64(p.seq))
+	text := binary.BigEndian.AppendUint64(nil, uint64(p.number))
 	text = binary.BigEndian.AppendUint64(text, uint64(p.joinedAt))
 	text = binary.BigEndian.AppendUint32(text, uint32(p.quantity))
-	text = binary.BigEndian.AppendUint64(text, uint64(p.laneSeq))
+	text = binary.BigEndian.AppendUint64(text, uint64(p.laneNumber))
 	text = append(append(text, byte(len(p.lane))), p.lane...)
 	text = append(text, p.subject...)
 	mac := keyhash.MAC(s.keys.token, room+"\n"+string(text))
@@ -114,8 +114,8 @@ func (s *Service) parseToken(room, token string) (*place, bool) {
 	rest := string(text[head:])
 	n := min(int(text[head-1]), len(rest))
 	return &place{
-		seq: int64(binary.BigEndian.Uint64(text)), joinedAt: int64(binary.BigEndian.Uint64(text[8:])), position: -1,
-		quantity: int(binary.BigEndian.Uint32(text[16:])), laneSeq: int64(binary.BigEndian.Uint64(text[20:])), lane: rest[:n], subject: rest[n:],
+		number: int64(binary.BigEndian.Uint64(text)), joinedAt: int64(binary.BigEndian.Uint64(text[8:])), position: -1,
+		quantity: int(binary.BigEndian.Uint32(text[16:])), laneNumber: int64(binary.BigEndian.Uint64(text[20:])), lane: rest[:n], subject: rest[n:],
 	}, true
 }
 
@@ -251,7 +251,7 @@ func (s *Service) numberOf(room, id string) int64 {
 		return n
 	}
 	if p, ok := s.parseToken(room, id); ok {
-		return p.seq
+		return p.number
 	}
 	return 0
 }
@@ -259,7 +259,7 @@ func (s *Service) numberOf(room, id string) int64 {
 // receipt signs that a place is in the list of the draw.
 func (s *Service) receipt(v *view, p *place) (string, error) {
 	claims := map[string]any{
-		"token_use": "receipt", "aud": v.Room, "index": p.seq - 1, "subject": p.subject, "joined_ms": p.joinedAt,
+		"token_use": "receipt", "aud": v.Room, "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
 		"leaf": fmt.Sprintf("%x", leaf(v.Room, p.entry())),
 	}
 	if p.lane != "" {

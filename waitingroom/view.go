@@ -30,7 +30,7 @@ func (v *view) position(lane int, number int64) int64 {
 }
 
 func (v *view) isSkipped(p *place) bool {
-	_, gone := v.skipped[v.laneOf(p)][p.laneSeq]
+	_, gone := v.skipped[v.laneOf(p)][p.laneNumber]
 	return gone
 }
 

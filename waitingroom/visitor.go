@@ -1,6 +1,7 @@
 package waitingroom
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tidegate/tidegate/internal/input"
@@ -45,6 +46,18 @@ func (s *Service) identify(v *view, who Visitor) (subject string, known *place, 
 		subject = known.subject
 	}
 	return subject, known, nil
+}
+
+// holder returns a room, the hash of a visitor who may have a place in it, and the place of the token if it is the visitor's. It returns
+// ErrNotJoined for somebody unknown without a valid token.
+func (s *Service) holder(ctx context.Context, name string, who Visitor) (v *view, subject string, known *place, err error) {
+	if v, err = s.view(ctx, name); err != nil {
+		return nil, "", nil, err
+	}
+	if subject, known, err = s.identify(v, who); err == nil && subject == "" {
+		err = ErrNotJoined
+	}
+	return v, subject, known, err
 }
 
 // subject returns the hash of a user in a room, or of the random id of somebody unknown. It is of the room's salt, and so survives a change of

@@ -144,7 +144,7 @@ func (h *Visitors) Join(ctx context.Context, in *joinInput) (*placeOutput, error
 	if err != nil {
 		return nil, err
 	}
-	if out.Location = Path(in.Room) + "/place"; created {
+	if out.Location = problem.RoomPath(in.Room) + "/place"; created {
 		out.Status = http.StatusCreated
 	}
 	return out, nil
@@ -174,7 +174,7 @@ func (h *Visitors) Enter(ctx context.Context, name string, who waitingroom.Visit
 func (h *Visitors) charge(ctx context.Context, room *waitingroom.Status, who waitingroom.Visitor) error {
 	if room.Captcha && h.Challenges != nil {
 		p, err := h.Rooms.Place(ctx, room.Room, who)
-		joins := errors.Is(err, waitingroom.ErrNotJoined) || err == nil && (p.State == waitingroom.StateLapsed || p.State == waitingroom.StateLeft || p.State == waitingroom.StateDone && room.Sale == "")
+		joins := errors.Is(err, waitingroom.ErrNotJoined) || err == nil && room.MayRejoin(p.State)
 		if err != nil && !joins {
 			_, cancel, charged := h.Charger.Charge(ctx, 0)
 			cancel()

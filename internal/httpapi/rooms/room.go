@@ -9,9 +9,6 @@ import (
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
-// Path returns the path of a room.
-func Path(room string) string { return "/v1/rooms/" + room }
-
 // RoomName is the parameter that names a room.
 type RoomName struct {
 	Room string `path:"room" doc:"Name of the room"`
