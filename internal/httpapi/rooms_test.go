@@ -27,6 +27,11 @@ import (
 // withRooms gives an API waiting rooms, with the store of the embedded server.
 func withRooms(t *testing.T, change ...func(*waitingroom.Options)) func(*Config) {
 	t.Helper()
+	return withRoomsIn(t, roomsDatabase(t), change...)
+}
+
+func roomsDatabase(t *testing.T) *sql.DB {
+	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "rooms.db")+"?"+sqlite.Options)
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +40,11 @@ func withRooms(t *testing.T, change ...func(*waitingroom.Options)) func(*Config)
 	if err := migrations.SQLite(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+func withRoomsIn(t *testing.T, db *sql.DB, change ...func(*waitingroom.Options)) func(*Config) {
+	t.Helper()
 	return func(cfg *Config) {
 		opts := waitingroom.Options{Secret: []byte(strings.Repeat("r", 32)), Logger: cfg.Logger}
 		for _, c := range change {
@@ -673,6 +683,24 @@ func TestRoomWithCaptcha(t *testing.T) {
 	again := solution(t, h, challengedFor(t, call(h, "POST", doorPlace, ""), "")) // by the rules, like any request
 	if w := call(h, "POST", doorPlace, "", "X-Captcha", again); w.Code != 200 {
 		t.Errorf("the second time: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestAJoinThatFailsIsCharged: while the database does not tell whether the visitor has a place, which needs no challenge, joins are charged all
+// the same, so that nobody makes more of them than the rules allow.
+func TestAJoinThatFailsIsCharged(t *testing.T) {
+	db := roomsDatabase(t)
+	b := setup(t, withCaptcha(t, "- {name: joins, match: {method: POST}, subject: caller, limit: 2, window: 1h}\n"), withRoomsIn(t, db))
+	if w := call(b.Internal(), "PUT", door, definitionOf("fifo", time.Hour, `,"captcha":true`)); w.Code != 201 {
+		t.Fatalf("%s", w.Body)
+	}
+	if _, err := db.ExecContext(t.Context(), `ALTER TABLE waiting_places RENAME TO gone`); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{503, 503, 429} {
+		if w := call(b.Public(), "POST", doorPlace, ""); w.Code != want {
+			t.Errorf("join %d: %d %s, want %d", i+1, w.Code, w.Body, want)
+		}
 	}
 }
 

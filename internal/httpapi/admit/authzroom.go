@@ -79,7 +79,7 @@ func (h *Gateways) turn(r *request.Info, p pass) error {
 		return nil
 	}
 	refused := problem.New(string(orders.ReasonTurnRequired))
-	if refused.Room = "/v1/rooms/" + p.room; foreign {
+	if refused.Room = problem.RoomPath(p.room); foreign {
 		refused.Detail = "The pass is another user's."
 	}
 	return refused

@@ -71,6 +71,9 @@ func (k *Kind) problem() *Problem {
 	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, RetryAfter: k.Retry}
 }
 
+// RoomPath returns the path of a waiting room, as Problem.Room has it.
+func RoomPath(name string) string { return "/v1/rooms/" + name }
+
 // Encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) Encoded() ([]byte, error) {
 	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Room == "" && p.PollAfterMS == nil && p.Challenge == nil && p.ViolatedPolicies == nil {

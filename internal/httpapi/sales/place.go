@@ -263,7 +263,7 @@ func refusal(out *orders.Outcome) *problem.Problem {
 		p.Free = &out.Free
 	case orders.ReasonTurnRequired:
 		if out.Room != "" {
-			p.Room = "/v1/rooms/" + out.Room
+			p.Room = problem.RoomPath(out.Room)
 		}
 	case orders.ReasonQuotaPerBuyer:
 		if out.Order.ID != (orders.ID{}) {
