@@ -148,26 +148,29 @@ func TestWords(t *testing.T) {
 		status     int
 		lead       string
 		join       bool
+		note       string
 	}{
-		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "Your place cannot be read at the moment.", false},
-		{`"phase":"closed","stock":3`, `"state":"turned_away"`, 200, "The room is closed.", false},
-		{`"phase":"exhausted","stock":0`, `"state":"turned_away"`, 200, "Everything is sold.", false},
-		{`"phase":"serving","stock":0`, `"state":"turned_away"`, 200, "No more turns are given.", false},
-		{`"phase":"closed"`, `"state":"turned_away"`, 200, "The room is closed.", false},
-		{`"phase":"serving","stock":3`, `"state":"done"`, 200, "You have ordered.", false},
-		{`"phase":"serving"`, `"state":"done"`, 200, "You are done.", true},
-		{`"phase":"closed"`, `"state":"done"`, 200, "You are done.", false},
-		{`"phase":"serving"`, `"state":"admitted","pass_until":"2099-05-17T12:00:00Z"`, 200, "You may go on now.", false},
-		{`"phase":"serving"`, `"state":"barred","reason":"banned"`, 200, "You cannot take part. You are banned.", false},
-		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "You cannot take part. You are banned.", false}, // what was read last
+		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "Your place cannot be read at the moment.", false, "The store is unavailable"},
+		{`"phase":"serving"`, `"title":"Too many requests","detail":"Ask again later."`, 429, "You have no place yet.", true, "Ask again later."},
+		{`"phase":"closed","stock":3`, `"state":"turned_away"`, 200, "The room is closed.", false, ""},
+		{`"phase":"exhausted","stock":0`, `"state":"turned_away"`, 200, "Everything is sold.", false, ""},
+		{`"phase":"serving","stock":0`, `"state":"turned_away"`, 200, "No more turns are given.", false, ""},
+		{`"phase":"closed"`, `"state":"turned_away"`, 200, "The room is closed.", false, ""},
+		{`"phase":"serving","stock":3`, `"state":"done"`, 200, "You have ordered.", false, ""},
+		{`"phase":"serving"`, `"state":"done"`, 200, "You are done.", true, ""},
+		{`"phase":"closed"`, `"state":"done"`, 200, "You are done.", false, ""},
+		{`"phase":"serving"`, `"state":"admitted","pass_until":"2099-05-17T12:00:00Z"`, 200, "You may go on now.", false, ""},
+		{`"phase":"serving"`, `"state":"barred","reason":"banned"`, 200, "You cannot take part. You are banned.", false, ""},
+		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "You cannot take part. You are banned.", false, "The store is unavailable"}, // what was read last
 	} {
 		testenv.Eval[bool](b, fmt.Sprintf(`window.answers = ['{"room":"desk",%s}', ['{%s}', {status: %d}]].map((a) => [].concat(a)),
 			document.querySelector('[data-part=lead]').innerText = '', dispatchEvent(new Event('online')), true`, tt.doc, tt.place, tt.status))
 		b.Until(`document.querySelector('[data-part=lead]').innerText !== ''`)
 		got := testenv.Eval[string](b, `document.querySelector('[data-part=lead]').innerText`)
 		join := testenv.Eval[bool](b, `document.querySelector('[data-part=join]').checkVisibility()`)
-		if got != tt.lead || join != tt.join {
-			t.Errorf("%s, %s: %q, join %t; want %q, %t", tt.doc, tt.place, got, join, tt.lead, tt.join)
+		note := testenv.Eval[string](b, `document.querySelector('[data-part=note]').innerText`)
+		if got != tt.lead || join != tt.join || note != tt.note {
+			t.Errorf("%s, %s: %q, join %t, note %q; want %q, %t, %q", tt.doc, tt.place, got, join, note, tt.lead, tt.join, tt.note)
 		}
 	}
 }
