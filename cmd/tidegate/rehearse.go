@@ -109,7 +109,7 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "maximum time for orders to settle after the last click (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "output file for all requests and responses, as JSON lines")
 	f.StringVar(&room.Room, "room", "", "create a waiting room of this name, and send the crowd through it")
-	f.DurationVar(&room.Gather, "gather", 0, "time from the first visitor to the start of the room (default 2s)")
+	f.DurationVar(&room.Gather, "gather", 0, "time from the first visitor to the start of the room, which waits for those who are to come before it (default 2s)")
 	f.DurationVar(&room.Claim, "claim", 0, "time to take a turn (default 2s)")
 	f.Float64Var(&room.Late, "late-visitors", 0.1, "share of visitors who join after the start, 0 to 1")
 	f.Float64Var(&room.Silent, "silent", 0.5, "share of visitors who never take their turn, 0 to 1")

@@ -53,6 +53,18 @@ func (c *caller) call(ctx context.Context, method, path string, header map[strin
 	}
 }
 
+// change is a call by an operator. The error names a refusal.
+func (c *caller) change(ctx context.Context, method, path string, body any) error {
+	var problem struct {
+		Title, Detail string
+	}
+	status, err := c.call(ctx, method, path, nil, body, &problem)
+	if err == nil && status >= 300 {
+		err = fmt.Errorf("rehearse: %s %s: status %d: %s %s", method, path, status, problem.Title, problem.Detail)
+	}
+	return err
+}
+
 // hangUp sends a request and closes the connection without reading the answer.
 func (c *caller) hangUp(ctx context.Context, method, path string, header map[string]string, body any) {
 	ctx, cancel := context.WithCancel(ctx)

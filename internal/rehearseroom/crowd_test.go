@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -94,4 +97,24 @@ func TestACrowdWhileProcessesDie(t *testing.T) {
 	}()
 	h.rehearse(rehearseroom.Options{PublicURLs: public, InternalURL: internal[1], Stock: 10, Visitors: 100, Claim: 4 * time.Second, Gather: 4 * time.Second})
 	<-faults
+}
+
+// A crowd that needs longer to join than planned is drawn all the same: the start waits for it.
+func TestTheStartWaitsForTheCrowd(t *testing.T) {
+	t.Parallel()
+	h := install(t, 1)
+	h.startWorker()
+	api, err := url.Parse(h.apis[0].URL("public"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(api) }}
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == place {
+			time.Sleep(1500 * time.Millisecond)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer slow.Close()
+	h.rehearse(rehearseroom.Options{PublicURLs: []string{slow.URL}, InternalURL: h.apis[0].URL("internal"), Stock: 10, Visitors: 60, Gather: time.Second})
 }

@@ -18,7 +18,7 @@ type Options struct {
 	Room        string // created by the run
 	Stock       int
 	Visitors    int
-	Gather      time.Duration // from the first visitor to the start
+	Gather      time.Duration // from the first visitor to the start, which is put off while visitors who come before it are missing
 	Late        float64       // share of visitors who join after the start
 	Silent      float64       // share of visitors who never take their turn
 	Devices     float64       // share of visitors who use two devices at once

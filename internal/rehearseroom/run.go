@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
@@ -24,11 +25,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	operator := &caller{client, o.InternalURL, o.Token}
 	setup, done := context.WithTimeout(ctx, o.Timeout)
 	defer done()
-	starts, err := prepare(setup, operator, o)
+	start, err := prepare(setup, operator, o)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithDeadline(ctx, starts.Add(o.Timeout))
+	within, cancel := context.WithTimeout(ctx, o.Gather+o.Timeout)
 	defer cancel()
 	crowd := newCrowd(o)
 	var before roomView
@@ -40,16 +41,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	var wg sync.WaitGroup
 	for i, v := range crowd {
 		api := &caller{client: client, base: o.PublicURLs[i%len(o.PublicURLs)]}
+		joined := func() {}
+		if !v.late {
+			start.missing.Add(1)
+			joined = sync.OnceFunc(start.missing.Done)
+		}
 		wg.Go(func() {
+			defer joined()
 			from := began
 			if v.late {
-				from = starts
+				<-start.settled
+				from = start.time()
 			}
 			if periodic.Pause(within, time.Until(from.Add(v.delay))) {
-				v.err = v.visit(within, api, o, starts)
+				v.err = v.visit(within, api, o, start, joined)
 			}
 		})
 	}
+	wg.Go(func() { start.settle(within, operator, o) })
 	wg.Wait()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("rehearse: %w", context.Cause(ctx))
@@ -87,31 +96,63 @@ func newCrowd(o Options) []*visitor {
 	return crowd
 }
 
-// prepare makes the sale, opens it, and makes the room. It returns the start.
-func prepare(ctx context.Context, operator *caller, o Options) (time.Time, error) {
+// prepare makes the sale, opens it, and makes the room.
+func prepare(ctx context.Context, operator *caller, o Options) (*roomStart, error) {
 	now := time.Now()
-	send := func(method, path string, body any) error {
-		var problem struct {
-			Title, Detail string
-		}
-		status, err := operator.call(ctx, method, path, nil, body, &problem)
-		if err == nil && status >= 300 {
-			err = fmt.Errorf("rehearse: %s %s: status %d: %s %s", method, path, status, problem.Title, problem.Detail)
-		}
-		return err
-	}
-	if err := send(http.MethodPut, "/v1/sales/"+o.Sale, map[string]any{
+	if err := operator.change(ctx, http.MethodPut, "/v1/sales/"+o.Sale, map[string]any{
 		"starts_at": now.Add(-time.Minute), "ends_at": now.Add(time.Hour), "hold_ms": 0,
 		"items": []map[string]any{{"item": item, "stock": o.Stock, "quota_per_buyer": 2, "final": true}},
 	}); err != nil {
-		return now, err
+		return nil, err
 	}
-	starts := time.Now().Add(o.Gather)
-	if err := send(http.MethodPut, "/v1/rooms/"+o.Room, map[string]any{
-		"sale": o.Sale, "item": item, "mode": "draw", "gather_at": now.Add(-time.Second), "starts_at": starts,
+	if err := operator.change(ctx, http.MethodPost, "/v1/sales/"+o.Sale+"/open", nil); err != nil {
+		return nil, err
+	}
+	s := &roomStart{gathers: now.Add(-time.Second), settled: make(chan struct{})}
+	return s, s.move(ctx, operator, o, time.Now().Add(o.Gather))
+}
+
+// roomStart is when the room starts. It is put off until all who shall be there have joined, because a server may need longer than o.Gather for
+// them, and a draw of nobody shows nothing.
+type roomStart struct {
+	gathers time.Time
+	at      atomic.Pointer[time.Time] // turns are not given before
+	missing sync.WaitGroup            // those who have not joined
+	settled chan struct{}             // closed when the start will not be put off any more
+}
+
+func (s *roomStart) time() time.Time { return *s.at.Load() }
+
+// move makes the room, or changes its start.
+func (s *roomStart) move(ctx context.Context, operator *caller, o Options, to time.Time) error {
+	if err := operator.change(ctx, http.MethodPut, "/v1/rooms/"+o.Room, map[string]any{
+		"sale": o.Sale, "item": item, "mode": "draw", "gather_at": s.gathers, "starts_at": to,
 		"claim_ms": o.Claim.Milliseconds(), "pass_ms": o.Pass.Milliseconds(), "bound": "strict",
 	}); err != nil {
-		return now, err
+		return err
 	}
-	return starts, send(http.MethodPost, "/v1/sales/"+o.Sale+"/open", nil)
+	s.at.Store(&to)
+	return nil
+}
+
+// settle puts the start off shortly before it, as long as somebody is missing, for half of o.Timeout.
+func (s *roomStart) settle(ctx context.Context, operator *caller, o Options) {
+	defer close(s.settled)
+	joined := make(chan struct{})
+	go func() {
+		s.missing.Wait()
+		close(joined)
+	}()
+	for end := time.Now().Add(o.Timeout / 2); time.Now().Before(end); {
+		select {
+		case <-joined:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(s.time()) - o.Gather/8):
+		}
+		if s.move(ctx, operator, o, s.time().Add(o.Gather/2)) != nil {
+			return // it has started
+		}
+	}
 }

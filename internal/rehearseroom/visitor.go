@@ -40,13 +40,14 @@ type visitor struct {
 
 func (v *visitor) header() map[string]string { return map[string]string{"X-User-ID": v.user} }
 
-// visit joins, waits, claims and orders, and keeps what it saw.
-func (v *visitor) visit(ctx context.Context, api *caller, o Options, starts time.Time) error {
+// visit joins, waits, claims and orders, and keeps what it saw. It calls joined when it has a place.
+func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *roomStart, joined func()) error {
 	path := "/v1/rooms/" + o.Room + "/place"
 	p, err := v.join(ctx, api, path)
 	if err != nil {
 		return err
 	}
+	joined()
 	if v.sniper {
 		if v.sniped, err = v.order(ctx, api, o, "sniper"); err != nil {
 			return err
@@ -54,7 +55,7 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, starts time
 	}
 	header := v.header()
 	for asked := v.asked; ; {
-		v.note(&p, asked, starts)
+		v.note(&p, asked, start.time())
 		switch p.State {
 		case "turn":
 			if !v.silent && !v.claimed {
