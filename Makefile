@@ -10,7 +10,7 @@ BUILD    = CGO_ENABLED=0 go build -trimpath
 MODULES  = bench deploy/gateways deploy/kubernetes tools # beside the project's own, so that its go.mod needs none of their dependencies
 QUIET    = $(if $(ARGS),,@)
 GROUP    = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
-LONGEST  = ./waitingroom ./internal/httpapi ./internal/rehearseroom # begun first: as the last ones they would run alone for minutes
+LONGEST  = ./semaphore ./waitingroom ./internal/httpapi ./internal/rehearseroom # begun first: as the last ones they would run alone for minutes
 LINT     = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 RELEASE  = GOTOOLCHAIN=$(shell sed -n 's/^FROM golang:\([0-9.]*\)-.*/go\1/p' Dockerfile) go run -C tools ./release
 COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
