@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
-// Turns is what a waiting room needs of a sale.
+// RoomStock is what a waiting room needs of a sale.
 var _ waitingroom.Stock = (*orders.RoomStock)(nil)
 
 // guarded returns a sale whose shoe has a waiting room.
