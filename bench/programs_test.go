@@ -41,7 +41,12 @@ func TestRoomSuite(t *testing.T) {
 			t.Errorf("%s: %v", call, got)
 		}
 	}
-	if len(rep.Suites) != 1 || len(rep.Tables) != 1 {
+	for _, row := range []string{"bare Echo", "status of a place (200)"} {
+		if got := found[row]; len(got) != 6 || got[0] == "0" || got[5] != "0" {
+			t.Errorf("%s: %v", row, got)
+		}
+	}
+	if len(rep.Suites) != 2 || len(rep.Tables) != 2 {
 		t.Errorf("%+v", rep)
 	}
 }

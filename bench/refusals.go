@@ -10,8 +10,8 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A refusal is one turn with a load that always gets the same answer.
-type refusal struct {
+// answered is one turn with a load that always gets the same answer.
+type answered struct {
 	Answer    string        `json:"answer"`
 	PerSecond float64       `json:"per_second"`
 	CPU       float64       `json:"cpu_us_of_the_server"`
@@ -27,54 +27,56 @@ rules: [{name: once, match: {route: "/v1/sales/*/orders", method: POST}, subject
 // refusedUsers is the number of users of each kind, who keep sending requests.
 const refusedUsers = 200
 
+var bareNames = map[string]string{"http": "bare net/http", "echo": "bare Echo"}
+
 // refusals compares this project's refusals from memory with servers that do nothing.
 func (r *run) refusals(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
+	// The other stacks of this project share Redis and the database with the first, so only that one is measured.
+	running, err := r.stacks[0].Start(ctx, r.servers, stack.Options{Rules: oneOrder, Workers: stack.None})
+	if err != nil {
+		return err
+	}
+	defer running.Stop()
+	refused, err := prepareRefusals(ctx, running)
+	if err != nil {
+		return err
+	}
+	nobody := crowd.Request("POST", "/v1/sales/bench/orders", `{"item":"item-1"}`, "X-User-ID", "nobody")
+	return r.besideBare(ctx, "refusals", "Refusals", nobody, refused)
+}
+
+// besideBare compares answers of this project with those of servers that do nothing, to requests of the same size.
+func (r *run) besideBare(ctx context.Context, name, title string, bareRequest []byte, answers []contestant) error {
 	bare, err := stack.Bare(r.t, r.root+"/bench")
 	if err != nil {
 		return err
 	}
-	nobody := func(int64) []byte {
-		return crowd.Request("POST", "/v1/sales/bench/orders", `{"item":"item-1"}`, "X-User-ID", "nobody")
-	}
-	rows := []contestant{{name: "bare net/http", status: 200, request: nobody}, {name: "bare Echo", status: 200, request: nobody}}
-	for i, kind := range []string{"http", "echo"} {
-		if rows[i].process, err = stack.StartBare(ctx, bare, kind); err != nil {
+	var rows []contestant
+	for _, kind := range []string{"http", "echo"} {
+		process, err := stack.StartBare(ctx, bare, kind)
+		if err != nil {
 			return err
 		}
-		defer rows[i].process.Stop()
+		defer process.Stop()
+		rows = append(rows, contestant{bareNames[kind], process, 200, func(int64) []byte { return bareRequest }})
 	}
-	for _, st := range r.stacks {
-		if st.Own() {
-			// The others share Redis and the database with it, so it is always started first.
-			running, err := st.Start(ctx, r.servers, stack.Options{Rules: oneOrder, Workers: stack.None})
-			if err != nil {
-				return err
-			}
-			defer running.Stop()
-			refused, err := prepareRefusals(ctx, running)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, refused...)
-			break
-		}
-	}
-	turns := make([][]refusal, len(rows))
+	rows = append(rows, answers...)
+	turns := make([][]answered, len(rows))
 	for range r.size.rounds + 1 {
 		for i, c := range rows {
 			before := c.process.CPU()
 			res := (&crowd.Crowd{Addrs: []string{c.process.Addr}, Connections: connections, Request: c.request}).Closed(ctx, r.size.turn)
 			n := res.Statuses[c.status]
 			all := total(res)
-			turns[i] = append(turns[i], refusal{c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(max(1, all)), res.Answered(99), all - n})
+			turns[i] = append(turns[i], answered{c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(max(1, all)), res.Answered(99), all - n})
 		}
 	}
-	r.keep("refusals", turns)
+	r.keep(name, turns)
 	tab := newTable("", "answers/s", "÷ bare Echo (lowest–highest)", "÷ bare net/http", "CPU µs of the server", "p99", "other answers")
-	rate := func(of []refusal) (rates []float64) {
+	rate := func(of []answered) (rates []float64) {
 		for _, t := range of {
 			rates = append(rates, t.PerSecond)
 		}
@@ -88,7 +90,7 @@ func (r *run) refusals(ctx context.Context) error {
 		tab.add(rows[i].name, whole(median(rate(of))), quotient(rate(of), rate(turns[1])), quotient(rate(of), rate(turns[0])),
 			one(median(cpu)), short(time.Duration(median(p99))), whole(median(others)))
 	}
-	r.print(tab, fmt.Sprintf("Refusals: %d connections, %d rounds of %v", connections, len(turns[0]), r.size.turn))
+	r.print(tab, fmt.Sprintf("%s: %d connections, %d rounds of %v", title, connections, len(turns[0]), r.size.turn))
 	return nil
 }
 

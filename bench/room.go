@@ -42,12 +42,13 @@ func (r *run) rooms(ctx context.Context) error {
 	}
 	defer running.Stop()
 	var all [][]roomCall
+	var read func(i int64) []byte
 	for n := range r.size.rounds {
-		calls, err := r.roomTurn(ctx, running, fmt.Sprintf("hall-%d", n))
+		calls, request, err := r.roomTurn(ctx, running, fmt.Sprintf("hall-%d", n))
 		if err != nil {
 			return err
 		}
-		all = append(all, calls)
+		all, read = append(all, calls), request
 	}
 	r.keep("room", all)
 	tab := newTable("", "calls", "s", "calls/s", "p50 ms", "p95 ms", "p99 ms")
@@ -74,16 +75,17 @@ func (r *run) rooms(ctx context.Context) error {
 	}
 	tab.add("all", "", fmt.Sprintf("%.2f", median(sums)), "", "", "", "")
 	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections, roomAPIs, r.size.rounds))
-	return nil
+	status := contestant{"status of a place (200)", running.APIs[0], http.StatusOK, func(i int64) []byte { return read(i % r.size.visitors) }}
+	return r.besideBare(ctx, "room status", "The status of somebody who waits, with the token", read(0), []contestant{status})
 }
 
-// roomTurn makes a room in which nobody is admitted, and sends the visitors.
-func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string) ([]roomCall, error) {
+// roomTurn makes a room in which nobody is admitted, and sends the visitors. It also returns the request with which a visitor reads the place.
+func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string) (calls []roomCall, read func(i int64) []byte, err error) {
 	path := "/v1/rooms/" + name
 	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+running.Internal()+path, fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, starts))
 	if err != nil || status != http.StatusCreated {
-		return nil, errors.Join(fmt.Errorf("PUT %s: %d %s", path, status, answer), err)
+		return nil, nil, errors.Join(fmt.Errorf("PUT %s: %d %s", path, status, answer), err)
 	}
 	tokens := make([]string, r.size.visitors)
 	send := func(call string, want int, n int64, request func(i int64) []byte, answered func(i int64, a crowd.Answer, at time.Time)) (roomCall, error) {
@@ -97,18 +99,18 @@ func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string)
 	}
 	user := func(i int64) string { return fmt.Sprintf("visitor-%d", i) }
 	join := func(i int64) []byte { return crowd.Request(http.MethodPost, path+"/place", "{}", "X-User-ID", user(i)) }
-	joined, err := send(roomCalls[0], http.StatusCreated, r.size.visitors, join, func(i int64, a crowd.Answer, _ time.Time) { tokens[i] = tokenIn(a.Body) })
-	if err != nil {
-		return nil, err
-	}
-	read, err := send(roomCalls[1], http.StatusOK, r.size.visitors, func(i int64) []byte {
+	read = func(i int64) []byte {
 		return crowd.Request(http.MethodGet, path+"/place", "", "X-User-ID", user(i), "X-Place-Token", tokens[i])
-	}, nil)
-	if err != nil {
-		return nil, err
 	}
-	again, err := send(roomCalls[2], http.StatusOK, max(1, r.size.visitors/roomAgain), func(i int64) []byte { return join(i * roomAgain) }, nil)
-	return []roomCall{joined, read, again}, err
+	calls = make([]roomCall, len(roomCalls))
+	if calls[0], err = send(roomCalls[0], http.StatusCreated, r.size.visitors, join, func(i int64, a crowd.Answer, _ time.Time) { tokens[i] = tokenIn(a.Body) }); err != nil {
+		return nil, nil, err
+	}
+	if calls[1], err = send(roomCalls[1], http.StatusOK, r.size.visitors, read, nil); err != nil {
+		return nil, nil, err
+	}
+	calls[2], err = send(roomCalls[2], http.StatusOK, max(1, r.size.visitors/roomAgain), func(i int64) []byte { return join(i * roomAgain) }, nil)
+	return calls, read, err
 }
 
 // tokenIn returns the token of a place; empty: there is none.

@@ -23,17 +23,19 @@ func main() {
 	case "echo":
 		e := echo.New()
 		e.GET("/readyz", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
-		e.POST("/v1/sales/:sale/orders", func(c echo.Context) error {
-			return c.JSONBlob(http.StatusOK, []byte(answer))
-		})
+		accept := func(c echo.Context) error { return c.JSONBlob(http.StatusOK, []byte(answer)) }
+		e.POST("/v1/sales/:sale/orders", accept)
+		e.GET("/v1/rooms/:room/place", accept)
 		handler = e
 	case "http":
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
-		mux.HandleFunc("POST /v1/sales/{sale}/orders", func(w http.ResponseWriter, _ *http.Request) {
+		accept := func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(answer)) // the client may be gone
-		})
+		}
+		mux.HandleFunc("POST /v1/sales/{sale}/orders", accept)
+		mux.HandleFunc("GET /v1/rooms/{room}/place", accept)
 		handler = mux
 	default:
 		fmt.Fprintln(os.Stderr, "bare: -kind must be echo or http")
