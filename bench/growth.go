@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
@@ -97,14 +99,28 @@ func (r *run) growth(ctx context.Context) error {
 	return nil
 }
 
+// offersAtOnce is the number of sales that are made at a time, where thousands are.
+const offersAtOnce = 16
+
+// offerMore adds sales of one item each until there are so many.
+func (s *shop) offerMore(ctx context.Context, sales int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(offersAtOnce)
+	for ; s.sales < sales; s.sales++ {
+		name := saleName(s.sales)
+		g.Go(func() error { return s.Offer(ctx, name, 1, manyUnits/sales, 0) })
+	}
+	return g.Wait()
+}
+
 func (r *run) growthTurn(ctx context.Context, st *stack.Stack, g setting) (t orderTurn, err error) {
 	s, err := r.open(ctx, st, g.o, max(1, g.items), 0)
 	if err != nil {
 		return t, err
 	}
 	defer s.Stop()
-	for ; s.sales < g.sales; s.sales++ {
-		if err := s.Offer(ctx, saleName(s.sales), 1, manyUnits/g.sales, 0); err != nil {
+	if s.sales < g.sales {
+		if err := s.offerMore(ctx, g.sales); err != nil {
 			return t, err
 		}
 	}

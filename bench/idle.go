@@ -17,21 +17,29 @@ func (r *run) atRest(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	stacks := r.stacks
+	type resting struct {
+		name  string
+		stack *stack.Stack
+		sales int
+	}
+	var all []resting
+	for _, st := range r.stacks {
+		all = append(all, resting{st.Name, st, 1})
+	}
 	for _, st := range r.stacks {
 		if st.Own() {
-			stacks = append(stacks, st.Embedded())
+			all = append(all, resting{fmt.Sprintf("%s, %d sales", st.Name, r.size.idleSales), st, r.size.idleSales}, resting{st.Embedded().Name, st.Embedded(), 1})
 		}
 	}
 	tab := newTable("% of a core", "API", "worker", "Redis", "Postgres", "Redis commands/s")
 	figures := map[string]map[string]float64{}
-	for _, st := range stacks {
-		percent, err := r.idleTurn(ctx, st)
+	for _, at := range all {
+		percent, err := r.idleTurn(ctx, at.stack, at.sales)
 		if err != nil {
-			return fmt.Errorf("%s: %w", st.Name, err)
+			return fmt.Errorf("%s: %w", at.name, err)
 		}
-		figures[st.Name] = percent
-		cells := []string{st.Name}
+		figures[at.name] = percent
+		cells := []string{at.name}
 		for _, name := range []string{"API", "worker", "Redis", "Postgres", "commands"} {
 			cell := ""
 			if v, ok := percent[name]; ok {
@@ -42,18 +50,18 @@ func (r *run) atRest(ctx context.Context) error {
 		tab.add(cells...)
 	}
 	r.keep("idle", figures)
-	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale", r.size.idle))
+	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale, or as many as the name says", r.size.idle))
 	return nil
 }
 
-func (r *run) idleTurn(ctx context.Context, st *stack.Stack) (map[string]float64, error) {
+func (r *run) idleTurn(ctx context.Context, st *stack.Stack, sales int) (map[string]float64, error) {
 	running, err := st.Start(ctx, r.servers, stack.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer running.Stop()
-	s := &shop{Running: running, servers: r.servers, sales: 1, items: 1}
-	if err := s.Offer(ctx, saleName(0), 1, manyUnits, 0); err != nil {
+	s := &shop{Running: running, servers: r.servers, items: 1}
+	if err := s.offerMore(ctx, sales); err != nil {
 		return nil, err
 	}
 	res := s.crowd(8).Exactly(ctx, warmUp)
@@ -66,19 +74,15 @@ func (r *run) idleTurn(ctx context.Context, st *stack.Stack) (map[string]float64
 			return nil, err
 		}
 	}
-	select {
-	case <-time.After(min(settled, 2*r.size.idle)):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := pause(ctx, min(settled, 2*r.size.idle)); err != nil {
+		return nil, err
 	}
 	if err := s.servers.ResetCommands(ctx); err != nil {
 		return nil, err
 	}
 	before, start := s.meter(), time.Now()
-	select {
-	case <-time.After(r.size.idle):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := pause(ctx, r.size.idle); err != nil {
+		return nil, err
 	}
 	after, took := s.meter(), time.Since(start)
 	percent := map[string]float64{}

@@ -46,7 +46,10 @@ func TestRoomSuite(t *testing.T) {
 			t.Errorf("%s: %v", row, got)
 		}
 	}
-	if len(rep.Suites) != 2 || len(rep.Tables) != 2 {
+	if got := found["1000"]; len(got) != 7 || got[0] == "0.00" || got[4] == "0.0" {
+		t.Errorf("a large room: %v", got)
+	}
+	if len(rep.Suites) != 3 || len(rep.Tables) != 3 {
 		t.Errorf("%+v", rep)
 	}
 }

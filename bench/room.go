@@ -76,7 +76,11 @@ func (r *run) rooms(ctx context.Context) error {
 	tab.add("all", "", fmt.Sprintf("%.2f", median(sums)), "", "", "", "")
 	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections, roomAPIs, r.size.rounds))
 	status := contestant{"status of a place (200)", running.APIs[0], http.StatusOK, func(i int64) []byte { return read(i % r.size.visitors) }}
-	return r.besideBare(ctx, "room status", "The status of somebody who waits, with the token", read(0), []contestant{status})
+	if err := r.besideBare(ctx, "room status", "The status of somebody who waits, with the token", read(0), []contestant{status}); err != nil {
+		return err
+	}
+	running.Stop()
+	return r.largeRoom(ctx)
 }
 
 // roomTurn makes a room in which nobody is admitted, and sends the visitors. It also returns the request with which a visitor reads the place.

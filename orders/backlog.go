@@ -14,29 +14,44 @@ type Backlog struct {
 	Oldest time.Duration
 }
 
-// Backlog counts uncommitted orders in one round trip, however many there are. Items that are recovering are left out.
-func (a *verifier) Backlog(ctx context.Context) (Backlog, error) {
-	var (
-		counts []*redis.IntCmd
-		oldest []*redis.StringSliceCmd
-		b      Backlog
-	)
-	_, err := a.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, ci := range a.sales.catalog.Load().byNumber {
-			if !ci.forgottenAt(time.Now()) {
-				counts = append(counts, p.HLen(ctx, ci.keys[pendingKey]))
-				oldest = append(oldest, p.ZRange(ctx, ci.keys[outboxKey], 0, 0))
-			}
+// outboxes returns the items with orders in their outbox, and how many these are altogether, in one round trip. Beside an error it returns those
+// of the servers that answered.
+func (w *catalogWatch) outboxes(ctx context.Context) (items []*cachedItem, orders int, err error) {
+	all := w.catalog.Load().remembered()
+	counts := make([]*redis.IntCmd, len(all))
+	_, err = w.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, ci := range all {
+			counts[i] = p.ZCard(ctx, ci.keys[outboxKey])
 		}
 		return nil
 	})
-	if err != nil {
-		return b, unavailable(err)
+	for i, ci := range all {
+		if n := int(counts[i].Val()); n > 0 {
+			items, orders = append(items, ci), orders+n
+		}
+	}
+	return items, orders, unavailable(err)
+}
+
+// Backlog counts uncommitted orders in two round trips, however many there are. Items that are recovering are left out.
+func (a *verifier) Backlog(ctx context.Context) (Backlog, error) {
+	items, orders, err := a.sales.outboxes(ctx)
+	if err != nil || orders == 0 {
+		return Backlog{}, err
+	}
+	b := Backlog{Orders: orders}
+	oldest := make([]*redis.StringSliceCmd, len(items))
+	if _, err := a.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, ci := range items {
+			oldest[i] = p.ZRange(ctx, ci.keys[outboxKey], 0, 0)
+		}
+		return nil
+	}); err != nil {
+		return Backlog{}, unavailable(err)
 	}
 	now, _ := a.clock.now()
-	for i := range counts {
-		b.Orders += int(counts[i].Val())
-		if first := oldest[i].Val(); len(first) > 0 {
+	for _, cmd := range oldest {
+		if first := cmd.Val(); len(first) > 0 {
 			// The score is the time of a sweeper's last claim. Sweepers claim the oldest orders first, so this one was accepted
 			// before the others.
 			if id, err := ParseID(first[0]); err == nil {

@@ -3,6 +3,8 @@ package orders
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,7 @@ import (
 // catalog is this process's copy of all sales. It is replaced as a whole.
 type catalog struct {
 	loaded   bool
+	version  string // of the sales in the database, or an earlier one
 	ids      *IDKey // nil before the first are loaded
 	sales    map[string]*listing
 	byNumber map[int]*cachedItem
@@ -32,26 +35,50 @@ func (l *listing) all() []*cachedItem {
 	return items
 }
 
-// newCatalog keeps the cached state of an item as long as its keys, which contain the sale's epoch, are the same.
-func newCatalog(co *core, sales []Sale, ids *IDKey, before *catalog) *catalog {
-	c := &catalog{loaded: sales != nil, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*cachedItem)}
-	for _, sale := range sales {
-		l := &listing{Sale: sale, cached: make(map[string]*cachedItem, len(sale.Items))}
-		for i := range sale.Items {
-			ci := co.newCachedItem(l, &l.Items[i])
-			if before != nil {
-				if old, ok := before.byNumber[ci.item.Number]; ok && old.keys[itemKey] == ci.keys[itemKey] && old.sale.EpochToken == sale.EpochToken {
-					ci.itemState = old.itemState
-				}
-			}
-			if ci.itemState == nil {
-				ci.itemState = newItemState()
-			}
-			l.cached[ci.item.ID], c.byNumber[ci.item.Number] = ci, ci
-		}
-		c.sales[sale.ID] = l
+// newCatalog returns the catalog of these sales.
+func newCatalog(co *core, sales []Sale, version string, ids *IDKey, before *catalog) *catalog {
+	c := &catalog{loaded: true, version: version, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*cachedItem)}
+	for i := range sales {
+		c.add(co, &sales[i], before)
 	}
 	return c
+}
+
+// with returns the catalog with a sale added or replaced. It is of no version of all sales: the database may go back to the former one.
+func (c *catalog) with(co *core, sale *Sale) *catalog {
+	now := *c
+	now.version = ""
+	now.sales, now.byNumber = maps.Clone(c.sales), maps.Clone(c.byNumber)
+	now.add(co, sale, c)
+	return &now
+}
+
+// add keeps the cached state of an item as long as its keys, which contain the sale's epoch, are the same as before.
+func (c *catalog) add(co *core, sale *Sale, before *catalog) {
+	l := &listing{Sale: *sale, cached: make(map[string]*cachedItem, len(sale.Items))}
+	for i := range sale.Items {
+		ci := co.newCachedItem(l, &l.Items[i])
+		if old, ok := before.byNumber[ci.item.Number]; ok && old.keys[itemKey] == ci.keys[itemKey] && old.sale.EpochToken == sale.EpochToken {
+			ci.itemState = old.itemState
+		} else {
+			ci.itemState = newItemState()
+		}
+		l.cached[ci.item.ID], c.byNumber[ci.item.Number] = ci, ci
+	}
+	c.sales[sale.ID] = l
+}
+
+// remembered returns the items that Redis should have, by number.
+func (c *catalog) remembered() []*cachedItem {
+	now := time.Now()
+	items := make([]*cachedItem, 0, len(c.byNumber))
+	for _, ci := range c.byNumber {
+		if !ci.forgottenAt(now) {
+			items = append(items, ci)
+		}
+	}
+	slices.SortFunc(items, func(a, b *cachedItem) int { return a.item.Number - b.item.Number })
+	return items
 }
 
 // catalogWatch keeps the catalog: it reads the sales from the database, and makes sure that Redis has them.
@@ -66,20 +93,24 @@ type catalogWatch struct {
 	compared atomic.Bool // the sales were read, and compared with Redis, once
 }
 
-// loadCatalog reads the sales from the database.
+// loadWithin is how long the database is waited for.
+const loadWithin = 5 * time.Second
+
+// loadCatalog reads the sales from the database, if they have changed.
 func (w *catalogWatch) loadCatalog(ctx context.Context) error {
 	w.loading.Lock()
 	defer w.loading.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
-	sales, err := w.store.Sales(ctx)
+	before := w.catalog.Load()
+	sales, version, err := w.store.Sales(ctx, before.version)
 	if err != nil {
 		return err
 	}
-	if sales == nil {
-		sales = []Sale{}
+	if before.loaded && version == before.version {
+		w.replace(ctx, before, before)
+		return nil
 	}
-	before := w.catalog.Load()
 	ids := before.ids
 	if ids == nil {
 		key, err := w.store.IDKey(ctx)
@@ -88,19 +119,23 @@ func (w *catalogWatch) loadCatalog(ctx context.Context) error {
 		}
 		ids = &key
 	}
-	now := newCatalog(w.core, sales, ids, before)
+	w.replace(ctx, before, newCatalog(w.core, sales, version, ids, before))
+	return nil
+}
+
+// replace stores a catalog, and begins what the difference to the former one, which may be the same, calls for. The caller holds loading.
+func (w *catalogWatch) replace(ctx context.Context, before, now *catalog) {
 	w.catalog.Store(now)
 	w.regressions.compareCatalogs(ctx, before, now)
-	for _, sale := range sales {
-		if old, ok := before.sales[sale.ID]; ok && old.Epoch != sale.Epoch {
+	for id, l := range now.sales {
+		if old, ok := before.sales[id]; ok && old.Epoch != l.Epoch {
 			w.ledger.askAgain()
 			poke(w.asking)
 		}
-		if sale.EpochFloor < sale.Epoch {
+		if l.EpochFloor < l.Epoch {
 			poke(w.handing)
 		}
 	}
-	return nil
 }
 
 // issued reports whether an order may have this id. Until the sales are first loaded, every id is possible.
@@ -122,9 +157,23 @@ func (w *catalogWatch) listing(sale string) (*listing, error) {
 	return nil, ErrUnknownSale
 }
 
+// reread reads one sale from the database.
 func (w *catalogWatch) reread(ctx context.Context, sale string) (*listing, error) {
-	if err := w.loadCatalog(ctx); err != nil {
+	if !w.catalog.Load().loaded {
+		if err := w.loadCatalog(ctx); err != nil {
+			return nil, err
+		}
+		return w.listing(sale)
+	}
+	w.loading.Lock()
+	defer w.loading.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, loadWithin)
+	defer cancel()
+	s, err := w.store.Sale(ctx, sale)
+	if err != nil {
 		return nil, err
 	}
+	before := w.catalog.Load()
+	w.replace(ctx, before, before.with(w.core, &s))
 	return w.listing(sale)
 }

@@ -76,9 +76,14 @@ func (h *hooked) do(ctx context.Context, call string, fn func() error) error {
 	return err
 }
 
-func (h *hooked) Sales(ctx context.Context) (list []orders.Sale, err error) {
-	err = h.do(ctx, "sales", func() error { list, err = h.Store.Sales(ctx); return err })
-	return list, err
+func (h *hooked) Sales(ctx context.Context, known string) (list []orders.Sale, version string, err error) {
+	err = h.do(ctx, "sales", func() error { list, version, err = h.Store.Sales(ctx, known); return err })
+	return list, version, err
+}
+
+func (h *hooked) Sale(ctx context.Context, sale string) (found orders.Sale, err error) {
+	err = h.do(ctx, "sales", func() error { found, err = h.Store.Sale(ctx, sale); return err })
+	return found, err
 }
 
 func (h *hooked) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale, created bool, added []string, err error) {

@@ -265,18 +265,18 @@ func TestCachedStateBelongsToTheItemsKeys(t *testing.T) {
 	sale := func(id string, stock int) []Sale {
 		return []Sale{{ID: id, Epoch: 1, Items: []Item{{ID: "i", Number: 7, Stock: stock}}}}
 	}
-	before := newCatalog(co, sale("a", 1), nil, nil)
-	if same := newCatalog(co, sale("a", 2), nil, before); same.byNumber[7].itemState != before.byNumber[7].itemState {
+	before := newCatalog(co, sale("a", 1), "", nil, &catalog{})
+	if same := newCatalog(co, sale("a", 2), "", nil, before); same.byNumber[7].itemState != before.byNumber[7].itemState {
 		t.Error("a new definition of an item loses its state")
 	}
-	if other := newCatalog(co, sale("b", 1), nil, before); other.byNumber[7].itemState == before.byNumber[7].itemState {
+	if other := newCatalog(co, sale("b", 1), "", nil, before); other.byNumber[7].itemState == before.byNumber[7].itemState {
 		t.Error("an item of another sale has the state of the former owner of its number")
 	}
 }
 
 func TestNewsWakeThoseWhoWait(t *testing.T) {
 	s := &notifier{ledger: newLedger(1), waiters: newWaiters(), sales: &catalogWatch{}}
-	s.sales.catalog.Store(newCatalog(nil, nil, nil, nil))
+	s.sales.catalog.Store(&catalog{})
 	id, other := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1)
 	mine, done := s.waiters.wait(id)
 	defer done()

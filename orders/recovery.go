@@ -95,7 +95,8 @@ func (r *recovery) run(ctx context.Context) error {
 	r.opts.Logger.Log(ctx, level, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
 		slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
 		slog.Int64("hand_over_ms", waited.Milliseconds()), slog.Int64("took_ms", time.Since(r.began).Milliseconds()))
-	return r.sales.compare(ctx, r.l.all()...)
+	_, err = r.sales.compare(ctx, r.l.all()...)
+	return err
 }
 
 // runScript runs a script that replies 0 when another leader has the item.

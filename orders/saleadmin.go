@@ -123,7 +123,7 @@ func (a *saleAdmin) apply(ctx context.Context, sale string) (SaleStatus, error) 
 	if err != nil {
 		return SaleStatus{}, err
 	}
-	if err := a.sales.compare(ctx, l.all()...); err != nil {
+	if _, err := a.sales.compare(ctx, l.all()...); err != nil {
 		return SaleStatus{}, err
 	}
 	for _, ci := range l.cached {

@@ -79,6 +79,22 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 	return snapshots, g.Wait()
 }
 
+// SaleStates returns all sales, sorted by name, in the states that their definitions give. It reads nothing: units are missing, and so is whether
+// a sale is recovering.
+func (w *catalogWatch) SaleStates() ([]SaleStatus, error) {
+	c := w.catalog.Load()
+	if !c.loaded {
+		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+	}
+	now, _ := w.clock.now()
+	list := make([]SaleStatus, 0, len(c.sales))
+	for _, id := range slices.Sorted(maps.Keys(c.sales)) {
+		l := c.sales[id]
+		list = append(list, SaleStatus{Sale: l.Sale, State: l.StateAt(now), Now: now.UTC()})
+	}
+	return list, nil
+}
+
 // Sales returns the status of the sales whose names follow after, sorted by name: at most limit, 0 = all.
 func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
 	c := w.catalog.Load()
@@ -94,11 +110,16 @@ func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]Sa
 		ids = ids[:min(limit, len(ids))]
 	}
 	list := make([]SaleStatus, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(64) // they share round trips
 	for i, id := range ids {
-		var err error
-		if list[i], err = w.Sale(ctx, id); err != nil {
-			return nil, err
-		}
+		g.Go(func() (err error) {
+			list[i], err = w.Sale(ctx, id)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	return list, nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestSales: a page of the list queries Redis only for the sales on it.
+// TestSales: a page of the list queries Redis only for the sales on it. Their states alone are known without it.
 func TestSales(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -31,5 +31,17 @@ func TestSales(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("behind %q at most %d: %q, want %q", tt.after, tt.limit, got, tt.want)
 		}
+	}
+	_, err := p.SetSwitch(t.Context(), "b", orders.SwitchPaused)
+	must(t, err)
+	_ = p.rdb.Close()
+	states, err := p.SaleStates()
+	must(t, err)
+	got := ""
+	for _, s := range states {
+		got += s.ID + " " + string(s.State) + " "
+	}
+	if want := "a open b paused c open "; got != want {
+		t.Errorf("states %q, want %q", got, want)
 	}
 }

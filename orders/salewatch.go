@@ -12,29 +12,49 @@ import (
 	"github.com/tidegate/tidegate/redisclient"
 )
 
+// compareMax is how many items a turn of the watch compares with Redis if nothing has changed, so that thousands of sales cost little at
+// rest. Requests for a lost item are not served meanwhile: the scripts notice the loss, and have the sale recovered.
+const compareMax = 500
+
 // watch reads the sales and makes sure that Redis has them, every second, and whenever a notification reports a change or the watcher
-// detects another Redis.
+// detects another Redis. After a reading that took long it rests, so that many changes of many sales leave time for orders.
 func (w *catalogWatch) watch(ctx context.Context) error {
 	generation := w.runIDs.Generation()
+	var compared *catalog // all items of it have been compared, by this generation
+	next := 0             // the item that the next turn begins with
 	return periodic.Woken(ctx, time.Second, w.checkNow, func() {
 		if now := w.runIDs.Generation(); now != generation {
-			generation = now
+			generation, compared = now, nil
 			poke(w.replaced)
 		}
+		began := time.Now()
 		if err := w.loadCatalog(ctx); err != nil && ctx.Err() == nil {
 			w.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
 		}
+		rest := min(time.Second, 9*time.Since(began))
+		defer periodic.Pause(ctx, rest)
 		c := w.catalog.Load()
-		items := make([]*cachedItem, 0, len(c.byNumber))
-		for _, ci := range c.byNumber {
-			items = append(items, ci)
+		items := c.remembered()
+		due := items
+		if c == compared && len(items) > compareMax {
+			if next >= len(items) {
+				next = 0
+			}
+			due = items[next:min(next+compareMax, len(items))]
+			next += len(due)
 		}
-		if err := w.compare(ctx, items...); err != nil {
+		compared = nil
+		lost, err := w.compare(ctx, due...)
+		if err == nil && lost && len(due) < len(items) {
+			_, err = w.compare(ctx, items...)
+		}
+		if err != nil {
 			if ctx.Err() == nil {
 				w.opts.Logger.WarnContext(ctx, "the sales could not be compared with Redis", slog.Any("error", err))
 			}
 			return
 		}
+		compared = c
 		w.compared.Store(c.loaded)
 		if err := w.regressions.review(ctx, w.catalog.Load()); err != nil && ctx.Err() == nil {
 			w.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
@@ -44,11 +64,11 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 
 // compare checks that the server that holds each item now is the one it was loaded into, and that it has the latest definition.
 // It updates the definition, and marks the sales of lost items for recovery.
-func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) error {
+func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost bool, err error) {
 	generation := w.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
 	known, err := w.known(ctx, items)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for i, ci := range items {
 		switch revision := known[i]; {
@@ -56,10 +76,11 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) error 
 			continue
 		case revision < 0:
 			w.suspectForgotten(ci)
+			lost = true
 			continue
 		case revision < ci.sale.Revision:
 			if err := w.configure(ctx, ci); err != nil {
-				return err
+				return lost, err
 			}
 			ci.forget()
 		}
@@ -67,7 +88,7 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) error 
 			ci.forget()
 		}
 	}
-	return nil
+	return lost, nil
 }
 
 // known returns the revision of each item on the server that holds it now, or -1 when that is not the one the item was loaded
@@ -144,7 +165,7 @@ func (w *catalogWatch) verified(ctx context.Context, ci *cachedItem) (generation
 		return generation, nil
 	}
 	_, err, _ = w.flights.Do("compare "+ci.keys[itemKey], func() (any, error) {
-		return within(ctx, w.core, func(ctx context.Context) (any, error) { return nil, w.compare(ctx, ci) })
+		return within(ctx, w.core, func(ctx context.Context) (any, error) { return w.compare(ctx, ci) })
 	})
 	generation = ci.generation.Load()
 	if err == nil && generation != w.runIDs.Generation() {

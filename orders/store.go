@@ -79,8 +79,11 @@ type Store interface {
 
 // saleStore stores the definitions of sales.
 type saleStore interface {
-	// Sales are the sales that ended less than 400 days ago.
-	Sales(ctx context.Context) ([]Sale, error)
+	// Sales returns the sales that ended less than 400 days ago, and a version that changes with any of them. It returns none if version is
+	// still that of known; empty: of none.
+	Sales(ctx context.Context, known string) (sales []Sale, version string, err error)
+	// Sale is one of them.
+	Sale(ctx context.Context, sale string) (Sale, error)
 	// PutSale creates or changes a sale. It never changes an existing switch, epoch, salt or number. It returns the stored
 	// sale, and the ids of the new items.
 	PutSale(ctx context.Context, def Sale) (sale Sale, created bool, added []string, err error)

@@ -23,10 +23,12 @@ func (w *worker) sweep(ctx context.Context) error {
 		if time.Now().Before(pausedUntil) {
 			return
 		}
-		for _, ci := range w.sales.catalog.Load().byNumber {
-			if ci.forgottenAt(time.Now()) {
-				continue
-			}
+		items, _, err := w.sales.outboxes(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.opts.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
+			pausedUntil = time.Now().Add(sweepPause)
+		}
+		for _, ci := range items {
 			if err := w.sweepItem(ctx, ci); err != nil && ctx.Err() == nil {
 				w.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 				if errors.Is(err, ErrUnavailable) {

@@ -129,7 +129,7 @@ func (s *Service) Restore(ctx context.Context, sale, item, user string) (bool, e
 		if v.Sale != sale || v.Item != item || v.ended == PhaseClosed {
 			continue
 		}
-		subject := s.subject(v, "user", user)
+		subject := v.subject("user", user)
 		found, err := s.store.bySubject(ctx, s.store.db, v.Room, []string{subject})
 		if err != nil {
 			return false, err

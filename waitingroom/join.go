@@ -60,7 +60,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		return Place{}, false, ErrNotStarted
 	}
 	if subject == "" {
-		subject = s.subject(v, "unknown", rand.Text())
+		subject = v.subject("unknown", rand.Text())
 	}
 	got, err := s.joining.Do(ctx, name, &joinCall{v, joiner{Subject: subject, Account: who.User, Quantity: quantity, Lane: lane}})
 	if err != nil {

@@ -20,7 +20,7 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 	}
 	where, args := `seq > $2 ORDER BY seq LIMIT $3`, []any{f.After, f.Limit}
 	if f.User != "" {
-		where, args = `seq > $2 AND subject = $4 ORDER BY seq LIMIT $3`, append(args, s.subject(v, "user", f.User))
+		where, args = `seq > $2 AND subject = $4 ORDER BY seq LIMIT $3`, append(args, v.subject("user", f.User))
 	}
 	rows, err := s.store.places(ctx, s.store.db, name, where, args...)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -119,6 +120,11 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 	since := int64(0)
 	if old != nil {
 		v.skipped, since = old.skipped, old.now
+	}
+	if old != nil && old.salt == r.salt {
+		v.subjects = old.subjects
+	} else {
+		v.subjects = keyhash.New([]byte(r.salt))
 	}
 	for i := range lanes {
 		v.moved[i] = &progress{}

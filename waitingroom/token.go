@@ -22,18 +22,18 @@ import (
 
 // keys are what the secrets give, and the keys of passes.
 type keys struct {
-	token    []byte
-	previous []byte            // accepted for tokens too; nil: none
+	token    *keyhash.Key
+	previous *keyhash.Key      // accepted for tokens too; nil: none
 	passes   []jose.JSONWebKey // public: that of the signer, and the previous one
 	signer   jose.Signer
 }
 
 // newKeys returns the keys of a service. Without keys of its own, passes are signed with the one that the secret gives.
 func newKeys(opts *Options) keys {
-	k := keys{token: keyhash.Derive(opts.Secret, "waiting room tokens")}
+	k := keys{token: keyhash.New(keyhash.Derive(opts.Secret, "waiting room tokens"))}
 	signing, before := opts.Signer, opts.PreviousSigner
 	if len(opts.PreviousSecret) > 0 {
-		k.previous = keyhash.Derive(opts.PreviousSecret, "waiting room tokens")
+		k.previous = keyhash.New(keyhash.Derive(opts.PreviousSecret, "waiting room tokens"))
 	}
 	if signing == nil {
 		signing = derivedSigner(opts.Secret)
@@ -89,7 +89,7 @@ func (s *Service) placeToken(room string, p *place) string {
 	text = binary.BigEndian.AppendUint64(text, uint64(p.laneNumber))
 	text = append(append(text, byte(len(p.lane))), p.lane...)
 	text = append(text, p.subject...)
-	mac := keyhash.MAC(s.keys.token, room+"\n"+string(text))
+	mac := s.keys.token.MAC(room + "\n" + string(text))
 	return base64.RawURLEncoding.EncodeToString(append(text, mac[:]...))
 }
 
@@ -102,10 +102,10 @@ func (s *Service) parseToken(room, token string) (*place, bool) {
 	}
 	text, given := raw[:len(raw)-len(keyhash.Digest{})], raw[len(raw)-len(keyhash.Digest{}):]
 	ok := false
-	for _, key := range [][]byte{s.keys.token, s.keys.previous} {
-		if key != nil {
-			mac := keyhash.MAC(key, room+"\n"+string(text))
-			ok = ok || hmac.Equal(mac[:], given)
+	for _, key := range [...]*keyhash.Key{s.keys.token, s.keys.previous} {
+		if key != nil && !ok {
+			mac := key.MAC(room + "\n" + string(text))
+			ok = hmac.Equal(mac[:], given)
 		}
 	}
 	if !ok {

@@ -3,17 +3,20 @@ package waitingroom
 import (
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // view is this process's copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
 type view struct {
 	room
-	fetched time.Time         // by this process's clock
-	changed chan struct{}     // closed when there is a newer one
-	skipped []map[int64]int64 // by lane: positions by number, of places that left or were barred before their turn; before the draw without meaning
-	revoked map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
-	moved   []*progress       // by lane
-	quota   int64             // units that a user may order; 0: not known, or not needed
+	fetched  time.Time         // by this process's clock
+	changed  chan struct{}     // closed when there is a newer one
+	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred before their turn; before the draw without meaning
+	revoked  map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
+	moved    []*progress       // by lane
+	subjects *keyhash.Key      // makes the hashes of visitors
+	quota    int64             // units that a user may order; 0: not known, or not needed
 
 	mu     *sync.Mutex
 	orders []order // by lane; guarded by mu, and shared by the views of one draw

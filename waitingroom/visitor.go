@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tidegate/tidegate/internal/input"
-	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // Visitor identifies the caller. A user has one place in a room. A visitor without a user has the place of the token, which only that visitor
@@ -31,12 +30,12 @@ func (s *Service) identify(v *view, who Visitor) (subject string, known *place, 
 		return "", nil, fmt.Errorf("%w: user %w", ErrInvalid, err)
 	}
 	switch {
-	case who.ByToken && (known == nil || who.User != "" && known.subject != s.subject(v, "user", who.User)):
+	case who.ByToken && (known == nil || who.User != "" && known.subject != v.subject("user", who.User)):
 		return "", nil, ErrNotJoined
 	case who.ByToken:
 		subject = known.subject
 	case who.User != "":
-		subject = s.subject(v, "user", who.User)
+		subject = v.subject("user", who.User)
 		if known != nil && known.subject != subject {
 			known = nil
 		}
@@ -62,6 +61,4 @@ func (s *Service) holder(ctx context.Context, name string, who Visitor) (v *view
 
 // subject returns the hash of a user in a room, or of the random id of somebody unknown. It is of the room's salt, and so survives a change of
 // the secret.
-func (s *Service) subject(v *view, kind, id string) string {
-	return keyhash.MAC([]byte(v.salt), string(keyhash.AppendParts(nil, kind, id))).String()
-}
+func (v *view) subject(kind, id string) string { return v.subjects.Hash(kind, id).String() }

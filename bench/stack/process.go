@@ -128,6 +128,23 @@ func (p *Process) Stop() {
 // CPU returns the CPU time of the program in user and kernel mode.
 func (p *Process) CPU() time.Duration { return ProcessCPU(p.cmd.Process.Pid) }
 
+// Memory returns the memory that the program has of its own now, and the most that it has had, in bytes.
+func (p *Process) Memory() (now, most int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	for line := range strings.Lines(string(text)) {
+		var kb int64
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
+			now = kb << 10
+		} else if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kb); err == nil {
+			most = kb << 10
+		}
+	}
+	if err == nil && (now == 0 || most == 0) {
+		err = fmt.Errorf("%s has ended", p.Name)
+	}
+	return now, most, err
+}
+
 // tick is the unit of /proc/PID/stat: USER_HZ is 100 on all Linux platforms of Go.
 const tick = 10 * time.Millisecond
 

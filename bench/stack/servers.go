@@ -132,6 +132,15 @@ func (s *Servers) CPU() (redis, postgres time.Duration) {
 	return redis, FamilyCPU(s.pgPID)
 }
 
+// RedisMemory returns the memory that Redis uses, in bytes.
+func (s *Servers) RedisMemory(ctx context.Context) (bytes int64, err error) {
+	text, err := info(ctx, s.Redis, "memory", "used_memory")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
 // Versions returns the versions of both servers.
 func (s *Servers) Versions(ctx context.Context) (redis, postgres string) {
 	redis, _ = info(ctx, s.Redis, "server", "redis_version")

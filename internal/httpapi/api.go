@@ -102,7 +102,7 @@ func New(cfg Config) (*API, error) {
 		metrics: cfg.Metrics, koala: cfg.Koala, tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
 		newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
 	}
-	a.errors = request.ErrorWriter{Log: a.log}
+	a.errors = request.NewErrorWriter(a.log)
 	a.leaving, a.leave = context.WithCancel(context.Background())
 	a.makeHandlers(&cfg)
 	origins, err := corsOrigins(cfg.CORSOrigins)
@@ -211,7 +211,7 @@ func (a *API) makeHandlers(cfg *Config) {
 		}
 	}
 	if cfg.Rooms != nil {
-		a.visitors = &rooms.Visitors{Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: draining, Leaving: a.leaving}
+		a.visitors = &rooms.Visitors{Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: draining, Leaving: a.leaving, Errors: a.errors}
 		a.roomAdmin = &rooms.Admin{Rooms: cfg.Rooms, Captchas: a.challenges != nil}
 		a.gateways.Rooms, a.placer.Rooms = cfg.Rooms, cfg.Rooms
 		a.roomExport = &rooms.Export{Rooms: cfg.Rooms, Log: a.log}

@@ -99,6 +99,7 @@ type Orders interface {
 
 	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+	SaleStates() ([]orders.SaleStatus, error)
 	Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
 	Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
 	Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)

@@ -105,6 +105,8 @@ func (f *fakeOrders) Sale(_ context.Context, sale string) (orders.SaleStatus, er
 	return orders.SaleStatus{}, orders.ErrUnknownSale
 }
 
+func (f *fakeOrders) SaleStates() ([]orders.SaleStatus, error) { return f.sales, f.err }
+
 func (f *fakeOrders) Sales(_ context.Context, after string, limit int) (list []orders.SaleStatus, err error) {
 	for _, s := range f.sales {
 		if s.ID > after && (limit == 0 || len(list) < limit) {

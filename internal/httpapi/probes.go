@@ -16,7 +16,7 @@ import (
 // reaches the listener can read them. demoSecrets are those of Config. The returned drain makes readyz answer 503.
 func Probes(ready func(context.Context) error, version string, demoSecrets []string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
 	a := &API{version: version, log: slog.New(LogHandler(log.Handler()))}
-	a.errors = request.ErrorWriter{Log: a.log}
+	a.errors = request.NewErrorWriter(a.log)
 	probes := &health.Handlers{Version: version, Ready: ready, Draining: a.draining.Load, Demo: demoSecrets}
 	e := a.echo(a.track("worker"), rejectMalformed)
 	docs := a.huma(e, "Tidegate", nil)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/orders"
 )
 
 func TestRequestID(t *testing.T) {
@@ -203,5 +204,20 @@ func TestServerCutsOffChunks(t *testing.T) {
 	}
 	if s := server.Config; s.WriteTimeout <= maxWait || s.ReadTimeout <= maxWait || s.ReadHeaderTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestAStoreThatIsAwayIsLogged: the log has the cause, once in a while, and the caller never.
+func TestAStoreThatIsAwayIsLogged(t *testing.T) {
+	b := setup(t)
+	b.orders.err = fmt.Errorf("%w: redis: dial 10.1.2.3: no route", orders.ErrUnavailable)
+	for range 5 {
+		if w := call(b.Public(), "GET", "/v1/sales/flash", ""); w.Code != 503 || strings.Contains(w.Body.String(), "10.1.2.3") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	log := b.logged.String()
+	if n := strings.Count(log, "10.1.2.3: no route"); n != 1 || !strings.Contains(log, "level=WARN") || !strings.Contains(log, "request_id=") {
+		t.Errorf("logged %d times:\n%s", n, log)
 	}
 }

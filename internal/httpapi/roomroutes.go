@@ -103,7 +103,7 @@ func (a *API) registerVisitors(docs huma.API, e *echo.Echo, reading, placing hum
 	} else {
 		huma.Register(docs, with(roomRoute, reading), a.roomAdmin.Room)
 	}
-	huma.Register(docs, with(roomPlaceRoute, placing), a.visitors.Place)
+	huma.Register(docs, with(roomPlaceRoute, append(slices.Clip(placing), a.visitors.FastPlace)), a.visitors.Place)
 	huma.Register(docs, with(claimRoute, placing), a.visitors.Claim)
 	huma.Register(docs, with(leaveRoute, placing), a.visitors.Leave)
 	huma.Register(docs, with(keysRoute, reading), a.visitors.Keys)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -781,5 +782,32 @@ func TestRoomRoles(t *testing.T) {
 				t.Errorf("%s %s with %q: %d, want %d: %s", tt.method, tt.path, token.name, w.Code, token.want, w.Body)
 			}
 		}
+	}
+}
+
+var pollAfter = regexp.MustCompile(`"poll_after_ms":\d+,`) // partly random
+
+// TestFastPlace: the fast path, which any query disables, answers as Huma does.
+func TestFastPlace(t *testing.T) {
+	b := setup(t, withRooms(t))
+	definition := definitionOf("fifo", time.Hour, `,"rate_per_min":600`)
+	matchesDocument(t, b.Internal(), "PUT", door, definition, roomed, 201)
+	token := into[seen](t, matchesDocument(t, b.Public(), "POST", doorPlace, "", placed, 201)).Token
+	for what, h := range map[string]http.Handler{"public": b.Public(), "internal": b.Internal()} {
+		for _, path := range []string{doorPlace, "/v1/rooms/nowhere/place", "/v1/rooms/No.Name/place", "/v1/rooms/d%6For/place", "/v1/rooms/%ff/place"} {
+			for _, fields := range [][]string{nil, {"X-Place-Token", token}, {"X-Place-Token", "forged"}, {"X-User-ID", "nobody"}, {"Accept", "text/html"}} {
+				answer := func(path string) string {
+					w := call(h, "GET", path, "", fields...)
+					w.Header().Del("X-Request-Id")
+					return fmt.Sprint(w.Code, w.Header(), pollAfter.ReplaceAllString(strings.TrimSpace(w.Body.String()), ""))
+				}
+				if fast, slow := answer(path), answer(path+"?wait_ms=0"); fast != slow {
+					t.Errorf("%s %s %v:\n%s\n%s", what, path, fields, fast, slow)
+				}
+			}
+		}
+	}
+	if w := matchesDocument(t, b.Public(), "GET", doorPlace, "", placed, 200); into[seen](t, w).Number != 1 {
+		t.Errorf("%s", w.Body)
 	}
 }

@@ -69,10 +69,19 @@ func New(key []byte) *Key {
 
 // Hash returns the keyed hash of parts, see AppendParts.
 func (k *Key) Hash(parts ...string) Digest {
+	return k.hash(func(text []byte) []byte { return AppendParts(text, parts...) })
+}
+
+// MAC returns the keyed hash of a text.
+func (k *Key) MAC(text string) Digest {
+	return k.hash(func(buffer []byte) []byte { return append(buffer, text...) })
+}
+
+func (k *Key) hash(write func([]byte) []byte) Digest {
 	m := k.macs.Get().(*mac)
 	defer k.macs.Put(m)
 	m.Reset()
-	m.text = AppendParts(m.text[:0], parts...)
+	m.text = write(m.text[:0])
 	m.Write(m.text)
 	if cap(m.text) > 4096 {
 		m.text = nil // do not keep a huge value in the pool

@@ -8,7 +8,7 @@ import (
 
 // Maximum number of listed elements of each kind in a frame, so that a frame stays small enough for a page.
 const (
-	mostSales      = 20
+	MostSales      = 20
 	mostItems      = 10 // per sale
 	mostRooms      = 20
 	mostSemaphores = 30
@@ -28,8 +28,8 @@ func (frame *Frame) bound() {
 	frame.Rules, frame.MoreRules = first(frame.Rules, mostRules)
 	if sales := frame.Sales.Known(); sales != nil {
 		sorted := slices.Clone(*sales)
-		slices.SortStableFunc(sorted, func(a, b Sale) int { return compareSales(&a, &b) })
-		*sales, frame.MoreSales = first(sorted, mostSales)
+		slices.SortStableFunc(sorted, CompareSales)
+		*sales, frame.MoreSales = first(sorted, MostSales)
 		for i := range *sales {
 			(*sales)[i].bound()
 		}
@@ -137,8 +137,8 @@ func compareRooms(a, b Room) int {
 	return cmp.Or(cmp.Compare(ended(&a), ended(&b)), cmp.Compare(b.Waiting, a.Waiting), b.StartsAt.Compare(a.StartsAt), strings.Compare(a.Room, b.Room))
 }
 
-// compareSales sorts running sales before future ones before ended ones: running and ended ones latest first, future ones soonest first.
-func compareSales(a, b *Sale) int {
+// CompareSales sorts running sales before future ones before ended ones: running and ended ones latest first, future ones soonest first.
+func CompareSales(a, b Sale) int {
 	phase := func(s *Sale) int {
 		switch s.State {
 		case "scheduled":
@@ -148,8 +148,8 @@ func compareSales(a, b *Sale) int {
 		}
 		return 0
 	}
-	at := phase(a)
-	if order := cmp.Compare(at, phase(b)); order != 0 {
+	at := phase(&a)
+	if order := cmp.Compare(at, phase(&b)); order != 0 {
 		return order
 	}
 	order := 0

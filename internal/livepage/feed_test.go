@@ -209,7 +209,7 @@ func TestAFrameIsBounded(t *testing.T) {
 	if err != nil || len(encoded) > 400<<10 {
 		t.Errorf("%d bytes, %v", len(encoded), err)
 	}
-	if len(sales) != mostSales || frame.MoreSales != 600-mostSales || sales[0].MoreItems != 1000-mostItems || frame.MoreRules != 600-mostRules {
+	if len(sales) != MostSales || frame.MoreSales != 600-MostSales || sales[0].MoreItems != 1000-mostItems || frame.MoreRules != 600-mostRules {
 		t.Errorf("%d sales and %d more", len(sales), frame.MoreSales)
 	}
 	if first := sales[0]; first.State != "open" || asked[0].State != "closed" {

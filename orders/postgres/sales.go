@@ -16,20 +16,38 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Sales returns the sales that ended less than 400 days ago, by name.
-func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
-	sales, err := readSales(ctx, s.pool, "")
-	return sales, wrap("sales", err)
+// recent is the condition for sales that ended less than 400 days ago.
+const recent = `ends_at > now() - interval '400 days'`
+
+// Sales returns the sales that ended less than 400 days ago, by name. Every change of a sale and its items gives it a new revision, so the
+// version is a hash of all revisions. It is read first: a change in between is found by the next call.
+func (s *Store) Sales(ctx context.Context, known string) (sales []orders.Sale, version string, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT md5(coalesce(string_agg(sale || ' ' || revision || ' ' || epoch_token, ',' ORDER BY sale), '')) FROM sales WHERE `+recent).Scan(&version)
+	if err == nil && version != known {
+		sales, err = readSales(ctx, s.pool, recent)
+	}
+	return sales, version, wrap("sales", err)
 }
 
-// readSales reads one sale, or those that ended less than 400 days ago if sale is empty.
-func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
+// Sale returns one of the sales that ended less than 400 days ago.
+func (s *Store) Sale(ctx context.Context, sale string) (orders.Sale, error) {
+	found, err := readSales(ctx, s.pool, recent+` AND sale = $1`, sale)
+	if err == nil && len(found) == 0 {
+		err = orders.ErrUnknownSale
+	}
+	if err != nil {
+		return orders.Sale{}, wrap("sale", err)
+	}
+	return found[0], nil
+}
+
+// readSales reads the sales for which condition is true, by name.
+func readSales(ctx context.Context, q querier, condition string, args ...any) ([]orders.Sale, error) {
 	rows, err := q.Query(ctx, `
-		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
+		SELECT sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
 		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max, final, room
 		FROM sales s JOIN items i USING (sale)
-		WHERE CASE WHEN $1 = '' THEN ends_at > now() - interval '400 days' ELSE s.sale = $1 END
-		ORDER BY s.sale, number`, sale)
+		WHERE `+condition+` ORDER BY sale, number`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +91,7 @@ func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale,
 			if _, err := tx.Exec(ctx, `SELECT 1 FROM sales WHERE sale = $1 FOR UPDATE`, def.ID); err != nil {
 				return err
 			}
-			before, err := readSales(ctx, tx, def.ID)
+			before, err := readSales(ctx, tx, `sale = $1`, def.ID)
 			if err != nil {
 				return err
 			}
@@ -86,7 +104,7 @@ func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale,
 				return err
 			}
 		}
-		after, err := readSales(ctx, tx, def.ID)
+		after, err := readSales(ctx, tx, `sale = $1`, def.ID)
 		if err != nil {
 			return err
 		}

@@ -14,14 +14,34 @@ import (
 // nextRevision is read in the transaction that writes it, and there is only one writer.
 const nextRevision = `(SELECT coalesce(max(revision), 0) + 1 FROM sales)`
 
-// Sales returns the sales that ended less than 400 days ago, by name.
-func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
-	sales, err := readSales(ctx, s.db, "")
-	return sales, wrap("sales", err)
+// longAgo returns the time in ms after which a sale must have ended to be read.
+func longAgo() int64 { return time.Now().AddDate(0, 0, -400).UnixMilli() }
+
+// Sales returns the sales that ended less than 400 days ago, by name. Every change of a sale and its items gives it a new revision, so the
+// version is the list of all revisions.
+func (s *Store) Sales(ctx context.Context, known string) (sales []orders.Sale, version string, err error) {
+	since := longAgo()
+	err = s.db.QueryRowContext(ctx, `SELECT coalesce(group_concat(sale || ' ' || revision || ' ' || epoch_token), '') FROM sales WHERE ends_at > ?1`, since).Scan(&version)
+	if err == nil && (version != known || version == "") {
+		sales, err = readSales(ctx, s.db, `ends_at > ?1`, since)
+	}
+	return sales, version, wrap("sales", err)
 }
 
-// readSales reads one sale, or those that ended less than 400 days ago if sale is empty.
-func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
+// Sale returns one of the sales that ended less than 400 days ago.
+func (s *Store) Sale(ctx context.Context, sale string) (orders.Sale, error) {
+	found, err := readSales(ctx, s.db, `ends_at > ?1 AND sale = ?2`, longAgo(), sale)
+	if err == nil && len(found) == 0 {
+		err = orders.ErrUnknownSale
+	}
+	if err != nil {
+		return orders.Sale{}, wrap("sale", err)
+	}
+	return found[0], nil
+}
+
+// readSales reads the sales for which condition is true, by name.
+func readSales(ctx context.Context, q querier, condition string, args ...any) ([]orders.Sale, error) {
 	var sales []orders.Sale
 	err := each(ctx, q, func(rows *sql.Rows) error {
 		var (
@@ -42,11 +62,10 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 		last.Items = append(last.Items, it)
 		return nil
 	}, `
-		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
+		SELECT sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
 		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max, final, room
 		FROM sales s JOIN items i USING (sale)
-		WHERE CASE WHEN ?1 = '' THEN ends_at > ?2 ELSE s.sale = ?1 END
-		ORDER BY s.sale, number`, sale, time.Now().Add(-400*24*time.Hour).UnixMilli())
+		WHERE `+condition+` ORDER BY sale, number`, args...)
 	return sales, err
 }
 
@@ -55,7 +74,7 @@ func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale,
 	salt := make([]byte, 16)
 	rand.Read(salt)
 	err = s.inTx(ctx, "put sale", func(tx *sql.Tx) error {
-		before, err := readSales(ctx, tx, def.ID)
+		before, err := readSales(ctx, tx, `sale = ?1`, def.ID)
 		if err != nil {
 			return err
 		}
@@ -71,7 +90,7 @@ func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale,
 				return err
 			}
 		}
-		after, err := readSales(ctx, tx, def.ID)
+		after, err := readSales(ctx, tx, `sale = ?1`, def.ID)
 		if err != nil {
 			return err
 		}

@@ -33,9 +33,50 @@ func testSales(t *testing.T, b *bench) {
 	if grown.Revision <= sale.Revision || grown.Epoch != sale.Epoch || !slices.Equal(grown.Salt, sale.Salt) {
 		t.Fatalf("changed sale %+v, before %+v", grown, sale)
 	}
-	all, err := b.Sales(t.Context())
+	all, _, err := b.Sales(t.Context(), "")
 	b.must(err)
 	b.want(all, []orders.Sale{grown}, "sales")
+}
+
+// testVersions: every change of a sale gives the sales another version, and of the version that is known nothing is read.
+func testVersions(t *testing.T, b *bench) {
+	version := ""
+	changes := func(what string, change func() error) {
+		t.Helper()
+		b.must(change())
+		all, now, err := b.Sales(t.Context(), version)
+		b.must(err)
+		if now == version || len(all) == 0 {
+			t.Errorf("%s: %d sales of version %q, known was %q", what, len(all), now, version)
+		}
+		version = now
+		again, same, err := b.Sales(t.Context(), version)
+		b.must(err)
+		if len(again) > 0 || same != version {
+			t.Errorf("%s: %d sales although the version is still %q", what, len(again), same)
+		}
+		one, err := b.Sale(t.Context(), b.sale.ID)
+		b.must(err)
+		b.want(one, all[0], what)
+	}
+	if none, _, err := b.Sales(t.Context(), ""); err != nil || len(none) > 0 {
+		t.Errorf("%v, %v in an empty database", none, err)
+	}
+	if _, err := b.Sale(t.Context(), "spring"); !errors.Is(err, orders.ErrUnknownSale) {
+		t.Errorf("an unknown sale: %v", err)
+	}
+	def := definition()
+	var lead orders.Lead
+	changes("a new sale", func() error { b.put(); return nil })
+	def.Items[0].Stock++
+	changes("a stock", func() error { _, _, _, err := b.PutSale(t.Context(), def); return err })
+	changes("the switch", func() error { return b.SetSwitch(t.Context(), b.sale.ID, orders.SwitchOpen) })
+	changes("a room", func() error { return b.SetRoom(t.Context(), b.sale.ID, def.Items[0].ID, "", "queue") })
+	changes("the epoch", func() error { lead = b.raise(); return nil })
+	changes("the floor", func() error { return b.EndHandOver(t.Context(), lead, nil) })
+	other := definition()
+	other.ID = "winter"
+	changes("another sale", func() error { _, _, _, err := b.PutSale(t.Context(), other); return err })
 }
 
 // testIDKey: the key never changes, and a new database has no plain ids.
@@ -64,7 +105,7 @@ func testConflicts(t *testing.T, b *bench) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	all, err := b.Sales(t.Context())
+	all, _, err := b.Sales(t.Context(), "")
 	b.must(err)
 	b.want(all, []orders.Sale{b.sale}, "a conflict changes nothing")
 	def := definition()
@@ -82,7 +123,7 @@ func testSwitch(t *testing.T, b *bench) {
 	last := b.sale.Revision
 	for _, to := range []orders.Switch{orders.SwitchOpen, orders.SwitchPaused, orders.SwitchOpen, orders.SwitchClosed} {
 		b.must(b.SetSwitch(t.Context(), "spring", to))
-		all, err := b.Sales(t.Context())
+		all, _, err := b.Sales(t.Context(), "")
 		b.must(err)
 		if all[0].Switch != to || all[0].Revision <= last {
 			t.Fatalf("switch %s, revision %d after %d; want %s", all[0].Switch, all[0].Revision, last, to)
@@ -134,9 +175,12 @@ func testForgottenSales(t *testing.T, b *bench) {
 	def.ID, def.StartsAt, def.EndsAt = "long-ago", time.Now().AddDate(-3, 0, 0), time.Now().AddDate(-2, 0, 0)
 	_, _, _, err := b.PutSale(t.Context(), def)
 	b.must(err)
-	all, err := b.Sales(t.Context())
+	all, _, err := b.Sales(t.Context(), "")
 	b.must(err)
 	b.want(len(all), 1, "sales that are not long over")
+	if _, err := b.Sale(t.Context(), def.ID); !errors.Is(err, orders.ErrUnknownSale) {
+		t.Errorf("one that is: %v", err)
+	}
 }
 
 func testQuotaEver(t *testing.T, b *bench) {
@@ -147,7 +191,7 @@ func testQuotaEver(t *testing.T, b *bench) {
 		_, _, _, err := b.PutSale(t.Context(), def)
 		b.must(err)
 	}
-	all, err := b.Sales(t.Context())
+	all, _, err := b.Sales(t.Context(), "")
 	b.must(err)
 	b.want([]int{all[0].Items[0].QuotaPerBuyer, all[0].Items[0].QuotaEver}, []int{1, 5}, "quota now and ever")
 }

@@ -18,6 +18,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(buyer string))) {
 	tests := map[string]func(*testing.T, *bench){
 		"sales":                   testSales,
+		"versions of the sales":   testVersions,
 		"sales contradict":        testConflicts,
 		"the key of order ids":    testIDKey,
 		"switch":                  testSwitch,

@@ -23,18 +23,22 @@ type Options struct {
 	Degraded   func() []string // further degraded parts; nil: none
 }
 
+// Orders is what the page reads of an *orders.Service.
+type Orders interface {
+	SaleStates() ([]orders.SaleStatus, error)
+	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	Backlog(ctx context.Context) (orders.Backlog, error)
+	InWork(ctx context.Context) (int, error)
+	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
+	Committed() uint64
+}
+
 // A Page collects the data of the page. Its fields are set before Feed is called.
 type Page struct {
 	Options
 
-	Orders interface {
-		Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
-		Backlog(ctx context.Context) (orders.Backlog, error)
-		InWork(ctx context.Context) (int, error)
-		DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
-		Committed() uint64
-	}
-	Gate interface {
+	Orders Orders
+	Gate   interface {
 		Stats() admission.Stats
 		Bans() []bans.Ban
 	}
@@ -118,25 +122,40 @@ func (p *Page) rooms(ctx context.Context) ([]livepage.Room, error) {
 	return rooms, nil
 }
 
+// sales returns all sales, and the units of those that the page lists.
 func (p *Page) sales(ctx context.Context) ([]livepage.Sale, error) {
-	all, err := p.Orders.Sales(ctx, "", 0)
+	all, err := p.Orders.SaleStates()
 	if err != nil {
 		return nil, err
 	}
 	sales := make([]livepage.Sale, len(all))
-	for i, s := range all {
-		sales[i] = livepage.Sale{
-			Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
-			StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: make([]livepage.Item, len(s.Items)),
+	for i := range all {
+		sales[i] = listed(&all[i])
+	}
+	slices.SortStableFunc(sales, livepage.CompareSales)
+	for i := range sales[:min(len(sales), livepage.MostSales)] {
+		s, err := p.Orders.Sale(ctx, sales[i].Sale)
+		if err != nil {
+			return nil, err
 		}
-		for j, it := range s.Items {
-			sales[i].Items[j] = livepage.Item{Item: it.ID, Stock: it.Stock}
+		sales[i] = listed(&s)
+		for _, it := range s.Items {
+			item := livepage.Item{Item: it.ID, Stock: it.Stock}
 			if free, known := s.Free[it.ID]; known {
-				sales[i].Items[j].Free = &free
+				item.Free = &free
 			}
+			sales[i].Items = append(sales[i].Items, item)
 		}
 	}
 	return sales, nil
+}
+
+// listed returns a sale without its items.
+func listed(s *orders.SaleStatus) livepage.Sale {
+	return livepage.Sale{
+		Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
+		StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: []livepage.Item{},
+	}
 }
 
 func (p *Page) queue(ctx context.Context) (livepage.Queue, error) {

@@ -116,6 +116,9 @@ func Of(err error) *Problem {
 					p.Detail = "order " + said
 				}
 			case StoreUnavailable:
+				if !errors.Is(err, context.Canceled) { // the client has gone
+					p.Cause = err
+				}
 				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
 					p.Detail = said
 				}

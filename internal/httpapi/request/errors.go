@@ -5,15 +5,25 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
-// An ErrorWriter answers requests with problems, and logs their causes. The zero value is not usable.
-type ErrorWriter struct{ Log *slog.Logger }
+// An ErrorWriter answers requests with problems, and logs their causes. Make it with NewErrorWriter.
+type ErrorWriter struct {
+	log   *slog.Logger
+	paced *rate.Sometimes // a store that is away makes every request fail
+}
+
+// NewErrorWriter returns an ErrorWriter that logs to log: each fault, and every ten seconds at most one request that a store did not answer.
+func NewErrorWriter(log *slog.Logger) ErrorWriter {
+	return ErrorWriter{log, &rate.Sometimes{Interval: 10 * time.Second}}
+}
 
 // Fail answers with the problem for err.
 func (w ErrorWriter) Fail(c echo.Context, err error) {
@@ -24,7 +34,7 @@ func (w ErrorWriter) Fail(c echo.Context, err error) {
 	w.Finish(c.Request().Context(), p)
 	body, err := p.Encoded()
 	if err != nil {
-		w.Log.ErrorContext(c.Request().Context(), "problem not encoded", "error", err)
+		w.log.ErrorContext(c.Request().Context(), "problem not encoded", "error", err)
 	}
 	_ = c.Blob(p.Status, p.ContentType(""), body) // fails if the client has disconnected
 }
@@ -52,9 +62,23 @@ func (w ErrorWriter) LogCause(ctx context.Context, p *problem.Problem) {
 		return
 	}
 	r := Of(ctx)
-	p.Instance = "urn:tidegate:request:" + r.ID
-	w.Log.LogAttrs(ctx, slog.LevelError, "request failed", append(r.Attrs(), slog.Any("error", p.Cause))...)
+	logged := func() {
+		p.Instance = "urn:tidegate:request:" + r.ID
+		level := slog.LevelError
+		if p.Reason == problem.StoreUnavailable {
+			level = slog.LevelWarn
+		}
+		w.log.LogAttrs(ctx, level, "request failed", append(r.Attrs(), slog.Any("error", p.Cause))...)
+	}
+	if p.Reason == problem.StoreUnavailable {
+		w.paced.Do(logged)
+	} else {
+		logged()
+	}
 }
 
-// NoStore is the Cache-Control of answers that must not be kept.
-var NoStore = []string{"no-store"}
+// Values of header fields.
+var (
+	NoStore = []string{"no-store"} // Cache-Control of answers that must not be kept
+	JSON    = []string{"application/json"}
+)

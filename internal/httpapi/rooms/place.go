@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/httpapi/challenge"
@@ -32,6 +33,7 @@ type Visitors struct {
 	Challenges *challenge.Handlers // nil: challenges cannot be solved
 	Draining   func() bool         // waits end then
 	Leaving    context.Context     // ends when draining begins
+	Errors     request.ErrorWriter
 }
 
 // Visitor is the parameters that identify a place.
@@ -212,6 +214,26 @@ func (h *Visitors) Place(ctx context.Context, in *placeInput) (*placeOutput, err
 		return nil, err
 	}
 	return h.view(&place)
+}
+
+// FastPlace answers those who only read their place without Huma's reflection, which takes a sixth of such a request. Nearly all requests of a
+// room are of this kind.
+func (h *Visitors) FastPlace(ctx huma.Context, next func(huma.Context)) {
+	c := humaecho.Unwrap(ctx)
+	r := c.Request()
+	if r.URL.RawQuery != "" {
+		next(ctx)
+		return
+	}
+	out, err := h.Place(r.Context(), &placeInput{Visitor: Visitor{RoomName: RoomName{c.Param("room")}, Token: r.Header.Get(TokenField)}})
+	if err != nil {
+		h.Errors.Fail(c, err)
+		return
+	}
+	header := c.Response().Header()
+	header["Cache-Control"], header["Content-Type"] = request.NoStore, request.JSON
+	c.Response().WriteHeader(http.StatusOK)
+	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body) // fails if the client has disconnected
 }
 
 // Claim takes the turn.

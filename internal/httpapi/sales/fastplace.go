@@ -43,7 +43,7 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	if out.Replayed != "" {
 		header["Idempotency-Replayed"] = []string{out.Replayed}
 	}
-	header["Content-Type"] = []string{"application/json"}
+	header["Content-Type"] = request.JSON
 	c.Response().WriteHeader(http.StatusAccepted)
 	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body)
 }

@@ -1,0 +1,68 @@
+package orders_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Many items cost Redis little while nothing happens, and the loss of one of them, or of all, is found all the same.
+func TestManyItemsAtRest(t *testing.T) {
+	t.Parallel()
+	in := installOn(t, testenv.StartRedis(t).URL())
+	p := in.start()
+	in.work(p)
+	var sale orders.Sale
+	for n := range 2 {
+		sale = in.sale(p, func(s *orders.Sale) {
+			s.ID = fmt.Sprint("many-", n)
+			shoe := s.Items[0]
+			s.Items = nil
+			for i := range orders.MaxItems {
+				s.Items = append(s.Items, shoe)
+				shoe.ID = fmt.Sprint("shoe-", i+1)
+			}
+		})
+	}
+	time.Sleep(2 * time.Second) // the processes compare what has changed
+	must(t, in.rdb.ConfigResetStat(t.Context()).Err())
+	const seconds = 4
+	time.Sleep(seconds * time.Second)
+	calls := 0
+	text, err := in.rdb.Info(t.Context(), "commandstats").Result()
+	must(t, err)
+	for line := range strings.Lines(text) {
+		var n int
+		if _, numbers, ok := strings.Cut(line, ":calls="); ok {
+			_, err := fmt.Sscanf(numbers, "%d,", &n)
+			must(t, err)
+			calls += n
+		}
+	}
+	// The sweeper counts the orders of each item, and a quarter of the items are compared, with two commands each.
+	if most := 2 * orders.MaxItems * seconds * 17 / 10; calls > most {
+		t.Errorf("%d commands in %d s, at most %d are expected", calls, seconds, most)
+	}
+
+	recovers := func(what string) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			now, err := p.store.Sale(t.Context(), sale.ID)
+			return err == nil && now.Epoch > sale.Epoch && now.EpochFloor == now.Epoch
+		})
+		var err error
+		sale, err = p.store.Sale(t.Context(), sale.ID)
+		must(t, err)
+	}
+	must(t, in.rdb.Del(t.Context(), fmt.Sprintf("%s:{%s:shoe-%d}:%d:item", in.namespace, sale.ID, orders.MaxItems-1, sale.Epoch)).Err())
+	recovers("one item was lost")
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	recovers("all were lost")
+	if out := in.order(p, sale.ID, "ann", "", 1); !out.Admitted() {
+		t.Errorf("%+v", out)
+	}
+}
