@@ -25,10 +25,18 @@ func (s *Service) RoomStock() *RoomStock {
 	return &RoomStock{core: &s.core, sales: &s.catalogWatch, admin: &s.saleAdmin}
 }
 
-// Quota returns how many units of an item a user may order.
-func (t *RoomStock) Quota(sale, item string) (int, error) {
+// Quota returns how many units of an item a user may order. It reads the database if this process does not know the item yet: the process that
+// made the room may have made the sale a moment before.
+func (t *RoomStock) Quota(ctx context.Context, sale, item string) (int, error) {
 	l, err := t.sales.listing(sale)
-	if err != nil {
+	if err == nil {
+		if it, ok := l.Item(item); ok {
+			return it.QuotaPerBuyer, nil
+		}
+	} else if !errors.Is(err, ErrUnknownSale) {
+		return 0, err
+	}
+	if l, err = t.sales.reread(ctx, sale); err != nil {
 		return 0, err
 	}
 	it, ok := l.Item(item)

@@ -238,3 +238,23 @@ func TestARoomOutlivesRedis(t *testing.T) {
 	}
 	in.verified(p, sale.ID)
 }
+
+// A room's visitors are not told that there is no such sale while the process that they reach has not read it yet.
+func TestARoomKnowsASaleThatAnotherProcessMade(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	sale, stock := in.guarded(p)
+	sale.ID, sale.Items[0].QuotaPerBuyer, sale.Items[0].Room = "another", 3, ""
+	_, _, _, err := p.store.PutSale(t.Context(), sale)
+	must(t, err)
+	if quota, err := stock.Quota(t.Context(), sale.ID, sale.Items[0].ID); err != nil || quota != 3 {
+		t.Errorf("%d, %v", quota, err)
+	}
+	if _, err := stock.Quota(t.Context(), sale.ID, "no such item"); !errors.Is(err, orders.ErrUnknownItem) {
+		t.Errorf("%v", err)
+	}
+	if _, err := stock.Quota(t.Context(), "no such sale", "shoe"); !errors.Is(err, orders.ErrUnknownSale) {
+		t.Errorf("%v", err)
+	}
+}

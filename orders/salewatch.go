@@ -16,6 +16,9 @@ import (
 // rest. Requests for a lost item are not served meanwhile: the scripts notice the loss, and have the sale recovered.
 const compareMax = 500
 
+// longReading is how long a reading of the sales takes after which the watch rests.
+const longReading = 200 * time.Millisecond
+
 // watch reads the sales and makes sure that Redis has them, every second, and whenever a notification reports a change or the watcher
 // detects another Redis. After a reading that took long it rests, so that many changes of many sales leave time for orders.
 func (w *catalogWatch) watch(ctx context.Context) error {
@@ -31,8 +34,9 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 		if err := w.loadCatalog(ctx); err != nil && ctx.Err() == nil {
 			w.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
 		}
-		rest := min(time.Second, 9*time.Since(began))
-		defer periodic.Pause(ctx, rest)
+		if took := time.Since(began); took > longReading {
+			defer periodic.Pause(ctx, min(time.Second, 9*took))
+		}
 		c := w.catalog.Load()
 		items := c.remembered()
 		due := items

@@ -28,7 +28,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	}
 	most := maxQuantity
 	if v.Sale != "" { // otherwise one place could have all units promised to it
-		if most, err = s.opts.Stock.Quota(v.Sale, v.Item); err != nil {
+		if most, err = s.opts.Stock.Quota(ctx, v.Sale, v.Item); err != nil {
 			return Place{}, false, unavailable(err)
 		}
 	}

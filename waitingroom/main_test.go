@@ -41,7 +41,7 @@ func newShop(free int) *shop {
 	return &shop{free: free, admitted: map[string]int{}, revoked: map[string]time.Time{}, orders: map[string]string{}}
 }
 
-func (s *shop) Quota(string, string) (int, error) { return 4, nil }
+func (s *shop) Quota(context.Context, string, string) (int, error) { return 4, nil }
 
 func (s *shop) Guard(_ context.Context, _, _, room string) error {
 	if s.guarding != nil {

@@ -138,7 +138,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 		return nil, err
 	}
 	if lanes > 1 && r.Sale != "" && s.opts.Stock != nil {
-		quota, err := s.opts.Stock.Quota(r.Sale, r.Item)
+		quota, err := s.opts.Stock.Quota(ctx, r.Sale, r.Item)
 		if err == nil { // otherwise nothing is certain
 			v.quota = int64(quota)
 		}

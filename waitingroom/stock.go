@@ -9,7 +9,7 @@ import (
 // error means that the sale cannot tell now, and nothing moves until it can.
 type Stock interface {
 	// Quota returns how many units of an item a user may order.
-	Quota(sale, item string) (int, error)
+	Quota(ctx context.Context, sale, item string) (int, error)
 	// Guard makes orders of the item need a turn of the room. It is an error if the item has another room. Unguard ends it, unless the item
 	// has another room.
 	Guard(ctx context.Context, sale, item, room string) error

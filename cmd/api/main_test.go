@@ -144,6 +144,7 @@ func TestARestartLogsALineForEachSale(t *testing.T) {
 	p = servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
 		return run(ctx, arguments(folder), nothing, io.Discard, io.MultiWriter(&log, stderr))
 	})
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
 	for _, sale := range sales {
 		servetest.AwaitOpen(t, p.URL("internal"), sale)
 	}
