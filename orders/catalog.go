@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,6 +156,16 @@ func (w *catalogWatch) listing(sale string) (*listing, error) {
 		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
 	return nil, ErrUnknownSale
+}
+
+// find is listing, but reads the database if this process does not know the sale: another one may have made it a moment before. It is for
+// callers who are trusted: everybody can ask for sales that do not exist.
+func (w *catalogWatch) find(ctx context.Context, sale string) (*listing, error) {
+	l, err := w.listing(sale)
+	if errors.Is(err, ErrUnknownSale) {
+		return w.reread(ctx, sale)
+	}
+	return l, err
 }
 
 // reread reads one sale from the database.

@@ -17,7 +17,7 @@ func (c *committer) reserveLate(ctx context.Context, r Reservation) (Reservation
 	if status, ok := found[r.ID]; ok {
 		return r, status, nil
 	}
-	l, err := c.sales.listing(r.Sale)
+	l, err := c.sales.find(ctx, r.Sale)
 	if err == nil && l.Epoch <= r.Epoch {
 		l, err = c.sales.reread(ctx, r.Sale)
 	}

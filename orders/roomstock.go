@@ -28,20 +28,18 @@ func (s *Service) RoomStock() *RoomStock {
 // Quota returns how many units of an item a user may order. It reads the database if this process does not know the item yet: the process that
 // made the room may have made the sale a moment before.
 func (t *RoomStock) Quota(ctx context.Context, sale, item string) (int, error) {
-	l, err := t.sales.listing(sale)
-	if err == nil {
-		if it, ok := l.Item(item); ok {
-			return it.QuotaPerBuyer, nil
-		}
-	} else if !errors.Is(err, ErrUnknownSale) {
-		return 0, err
-	}
-	if l, err = t.sales.reread(ctx, sale); err != nil {
+	l, err := t.sales.find(ctx, sale)
+	if err != nil {
 		return 0, err
 	}
 	it, ok := l.Item(item)
 	if !ok {
-		return 0, ErrUnknownItem
+		if l, err = t.sales.reread(ctx, sale); err != nil {
+			return 0, err
+		}
+		if it, ok = l.Item(item); !ok {
+			return 0, ErrUnknownItem
+		}
 	}
 	return it.QuotaPerBuyer, nil
 }
@@ -150,7 +148,7 @@ func (t *RoomStock) admit(ctx context.Context, ci *cachedItem, room, user string
 
 // item returns an item whose Redis has been verified to have it.
 func (t *RoomStock) item(ctx context.Context, sale, item string) (*cachedItem, error) {
-	l, err := t.sales.listing(sale)
+	l, err := t.sales.find(ctx, sale)
 	if err != nil {
 		return nil, err
 	}
