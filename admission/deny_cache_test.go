@@ -357,7 +357,7 @@ func TestStats(t *testing.T) {
 			t.Error(err)
 		}
 		s := g.Stats()
-		if s.Asked != 2 || s.DenyHits != 3 || s.DenyMisses != 3 || s.Denials != 1 || s.Version != g.Rules().Version() || s.Degraded || s.RulesFailed || s.Processes != 1 {
+		if s.StoreCalls != 2 || s.DenyHits != 3 || s.DenyMisses != 3 || s.Denials != 1 || s.Version != g.Rules().Version() || s.Degraded || s.RulesFailed || s.Processes != 1 {
 			t.Errorf("%+v", s)
 		}
 	})

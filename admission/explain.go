@@ -14,14 +14,14 @@ type Explanation struct {
 	Version string    // of the rules
 	Ban     *bans.Ban // in force; nil: no ban
 	Allowed string    // the list of `bans: {allow: …}` that protects the caller from bans, or empty
-	Rules   []Standing
+	Rules   []RuleState
 }
 
-// A Standing is the state of a caller in one rule.
-type Standing struct {
+// A RuleState is the state of a caller in one rule.
+type RuleState struct {
 	Rule    string
 	Applies bool
-	Why     string    // why the rule does not apply: the condition that fails, or the missing part of the subject
+	Reason     string    // why the rule does not apply: the condition that fails, or the missing part of the subject
 	Windows []Verdict // of a rule that could count this subject, as Check returns them
 }
 
@@ -50,7 +50,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		p.read(verdicts, counts)
 	}
 	for _, a := range set.Explain(&req) {
-		s := Standing{Rule: a.Rule.Name, Applies: a.Why == "", Why: a.Why}
+		s := RuleState{Rule: a.Rule.Name, Applies: a.Why == "", Reason: a.Why}
 		for j := range p.Checks {
 			if p.Checks[j].Rule == a.Rule {
 				s.Windows = append(s.Windows, verdicts[j])

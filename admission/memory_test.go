@@ -204,12 +204,12 @@ func TestShardsOfAMemory(t *testing.T) {
 	same(t, "full", sum(), memorystore.Stats{Subjects: most, Evicted: 5})
 	clk.Advance(31 * time.Second)
 	same(t, "not cleaned", sum(), memorystore.Stats{Subjects: most, Evicted: 5, Cleaned: 31 * time.Second, Late: true})
-	if s := g.Stats(); !s.Uncleaned() {
+	if s := g.Stats(); !s.CleanupOverdue() {
 		t.Errorf("%+v", s)
 	}
 	store.Clean()
 	same(t, "cleaned", sum(), memorystore.Stats{Reclaimed: most, Evicted: 5})
-	if s := g.Stats(); s.Uncleaned() || len(s.Memory) != len(store.Stats()) {
+	if s := g.Stats(); s.CleanupOverdue() || len(s.Memory) != len(store.Stats()) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -229,7 +229,7 @@ func TestExplanations(t *testing.T) {
 		for _, w := range s.Windows {
 			left += fmt.Sprintf(" %d of %d", w.Remaining, w.Limit)
 		}
-		got = append(got, fmt.Sprintf("%s %v%s: %s", s.Rule, s.Applies, left, s.Why))
+		got = append(got, fmt.Sprintf("%s %v%s: %s", s.Rule, s.Applies, left, s.Reason))
 	}
 	want := []string{
 		"posts false 4 of 5: method: POST",

@@ -14,7 +14,7 @@ type Stats struct {
 	Processes   int    // alive at the last reply of the store
 	Bans        int    // in force; may include some that ended in the last five seconds
 
-	Asked      uint64 // charges sent to the store
+	StoreCalls      uint64 // charges sent to the store
 	Denials    int    // counters in the deny cache
 	DenyHits   uint64 // requests without an ID refused from the deny cache
 	DenyMisses uint64 // requests without an ID that the deny cache, bans and direct rules did not refuse
@@ -22,8 +22,8 @@ type Stats struct {
 	Memory []memorystore.Stats // of a memorystore.Store, one for each part; empty for other stores
 }
 
-// Uncleaned reports whether a shard of a memorystore.Store was not cleaned in time.
-func (s *Stats) Uncleaned() bool {
+// CleanupOverdue reports whether a shard of a memorystore.Store was not cleaned in time.
+func (s *Stats) CleanupOverdue() bool {
 	return slices.ContainsFunc(s.Memory, func(m memorystore.Stats) bool { return m.Late })
 }
 
@@ -31,7 +31,7 @@ func (s *Stats) Uncleaned() bool {
 func (g *Gate) Stats() Stats {
 	s := Stats{
 		Version: g.Rules().Version(), RulesFailed: g.live.Failed(), Degraded: g.breaker.Open(),
-		Processes: g.bans.Processes(), Bans: g.bans.Len(), Asked: g.asked.sum(),
+		Processes: g.bans.Processes(), Bans: g.bans.Len(), StoreCalls: g.asked.sum(),
 	}
 	if memory, ok := g.store.(*memorystore.Store); ok {
 		s.Memory = memory.Stats()

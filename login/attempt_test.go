@@ -97,7 +97,7 @@ func TestOneOfManyOutcomesWins(t *testing.T) {
 			if winners[0] == 1 {
 				failed = 1
 			}
-			all, err := throttles[0].Look(t.Context(), login.Subject{Name: name})
+			all, err := throttles[0].RuleStates(t.Context(), login.Subject{Name: name})
 			if err != nil || all[0].Failed != failed || all[0].InFlight != 0 {
 				t.Errorf("%s won: %+v, %v", results[winners[0]], all, err)
 			}
@@ -150,7 +150,7 @@ func TestResendIsCountedOnce(t *testing.T) {
 		}
 		failed := func(want int) {
 			t.Helper()
-			all, err := throttles[0].Look(t.Context(), login.Subject{Name: "alice"})
+			all, err := throttles[0].RuleStates(t.Context(), login.Subject{Name: "alice"})
 			if err != nil || all[1].Failed != want {
 				t.Errorf("%+v, %v, want %d failures", all, err, want)
 			}
@@ -194,7 +194,7 @@ func TestRequestIDBelongsToItsAttempt(t *testing.T) {
 		}
 		// Each of them was counted: none passed with the answer to another.
 		for subject, want := range map[login.Subject]int{{Name: "alice"}: 3, {Name: "bob"}: 1, {Name: "alice", Factor: "otp"}: 1} {
-			if all, err := th.Look(t.Context(), subject); err != nil || all[0].InFlight != want {
+			if all, err := th.RuleStates(t.Context(), subject); err != nil || all[0].InFlight != want {
 				t.Errorf("%+v: %+v, %v, want %d under way", subject, all, err, want)
 			}
 		}

@@ -34,7 +34,7 @@ func TestHundredRulesAndAThousandFailures(t *testing.T) {
 		if d, err := th.Check(t.Context(), attempt("alice", "192.0.2.1")); err != nil || d.Rule != "login-ip-1000-in-1h-deny" {
 			t.Errorf("after a thousand: %+v, %v", d, err)
 		}
-		all, err := th.Look(t.Context(), login.Subject{IP: netip.MustParseAddr("192.0.2.1")})
+		all, err := th.RuleStates(t.Context(), login.Subject{IP: netip.MustParseAddr("192.0.2.1")})
 		if err != nil || len(all) != 1 || all[0].Failed != 1000 || !all[0].Active {
 			t.Errorf("%+v, %v", all, err)
 		}

@@ -47,12 +47,12 @@ func TestRulesChangeWhileStatesExist(t *testing.T) {
 		if d, _ := try(t, th, a, login.Failure); d.Action != login.Allow {
 			t.Errorf("a rule that is gone denies: %+v", d)
 		}
-		all, err := th.Look(t.Context(), login.Subject{IP: a.IP})
+		all, err := th.RuleStates(t.Context(), login.Subject{IP: a.IP})
 		if err != nil || len(all) != 1 || all[0].Failed != 2 {
 			t.Errorf("names that failed: %+v, %v", all, err)
 		}
 		now = many
-		if all, err := th.Look(t.Context(), login.Subject{Name: "alice", IP: a.IP}); err != nil || len(all) != 3 || all[0].Failed != 4 {
+		if all, err := th.RuleStates(t.Context(), login.Subject{Name: "alice", IP: a.IP}); err != nil || len(all) != 3 || all[0].Failed != 4 {
 			t.Errorf("the old rules again: %+v, %v", all, err)
 		}
 	})
@@ -164,7 +164,7 @@ func TestMarksOfManyFiles(t *testing.T) {
 			for range 2 {
 				try(t, th, a, login.Failure)
 			}
-			all, err := th.Look(t.Context(), login.Subject{Name: a.Name, IP: a.IP})
+			all, err := th.RuleStates(t.Context(), login.Subject{Name: a.Name, IP: a.IP})
 			if err != nil || len(all) != 95 || all[94].Failed < 2 {
 				t.Fatalf("%d rules, %v", len(all), err)
 			}

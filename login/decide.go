@@ -42,14 +42,14 @@ func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, erro
 	}
 	if ban, left, ok := t.Banned(Subject{Name: a.Name, IP: a.IP}); ok {
 		d := Decision{Action: Deny, Reason: ReasonBanned, Rule: ban.Rule, RetryAfter: left}
-		t.opts.Decided(modes[do], &d)
+		t.opts.OnDecision(modes[do], &d)
 		return d, nil
 	}
 	d, err := t.ask(ctx, p, &a)
 	if err != nil {
 		return Decision{}, err
 	}
-	t.opts.Decided(modes[do], &d)
+	t.opts.OnDecision(modes[do], &d)
 	return d, nil
 }
 
@@ -84,7 +84,7 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 			p.id.foreign = ok
 		}
 		if ok && time.Until(ends) > 0 {
-			p.id.device, p.id.renew = device, p.id.foreign || time.Until(ends) < t.opts.DeviceLife/2
+			p.id.device, p.id.renew = device, p.id.foreign || time.Until(ends) < t.opts.DeviceLifetime/2
 		}
 	}
 	p.call = &call{op: do}

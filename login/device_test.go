@@ -26,7 +26,7 @@ func TestADeviceTokenIsCountedByItself(t *testing.T) {
 		namespace := uuid.NewString()
 		th := throttle(t, store, rules.Default, login.Options{Namespace: namespace})
 		mine, foreign := device(t, th, "alice"), device(t, th, "mallory")
-		shortLived := throttle(t, store, rules.Default, login.Options{Namespace: namespace, DeviceLife: time.Minute})
+		shortLived := throttle(t, store, rules.Default, login.Options{Namespace: namespace, DeviceLifetime: time.Minute})
 		c.advance(-2 * time.Minute)
 		expired := device(t, shortLived, "alice")
 		c.advance(2 * time.Minute)
@@ -64,7 +64,7 @@ func TestADeviceTokenIsCountedByItself(t *testing.T) {
 // A stolen token is worth five guesses, whatever its owner does afterwards, and for as long as it lives.
 func TestRevokedDeviceStaysRevoked(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}, DeviceLife: 365 * 24 * time.Hour})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}, DeviceLifetime: 365 * 24 * time.Hour})
 		stolen := attempt("alice", "192.0.2.66")
 		stolen.Device = device(t, th, "alice")
 		for i := range 5 {
@@ -153,7 +153,7 @@ func TestFailuresOfADeviceAreItsOwn(t *testing.T) {
 		for range 4 {
 			try(t, th, a, login.Failure)
 		}
-		all, err := th.Look(t.Context(), login.Subject{Name: "alice", IP: a.IP})
+		all, err := th.RuleStates(t.Context(), login.Subject{Name: "alice", IP: a.IP})
 		if err != nil || len(all) < 6 {
 			t.Fatal(all, err)
 		}

@@ -64,7 +64,7 @@ func TestRedisAway(t *testing.T) {
 	if _, err := th.Settle(t.Context(), before.ID, login.Success); !errors.Is(err, login.ErrUnavailable) {
 		t.Errorf("an attempt that Redis counted: %v", err)
 	}
-	if _, err := th.Look(t.Context(), login.Subject{Name: "alice"}); !errors.Is(err, login.ErrUnavailable) {
+	if _, err := th.RuleStates(t.Context(), login.Subject{Name: "alice"}); !errors.Is(err, login.ErrUnavailable) {
 		t.Errorf("look: %v", err)
 	}
 	if err := th.Lift(t.Context(), login.Subject{Name: "alice"}); !errors.Is(err, login.ErrUnavailable) {
@@ -176,7 +176,7 @@ func TestRedisCluster(t *testing.T) {
 	if d, err := th.Check(t.Context(), attempt("alice", "192.0.2.99")); err != nil || d.Action != login.Challenge || d.Degraded {
 		t.Errorf("%+v, %v", d, err)
 	}
-	all, err := th.Look(t.Context(), login.Subject{Name: "alice", IP: a.IP})
+	all, err := th.RuleStates(t.Context(), login.Subject{Name: "alice", IP: a.IP})
 	if err != nil || all[0].Failed != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}

@@ -164,7 +164,7 @@ func TestTwoDevicesAtOnceAreNotRefused(t *testing.T) {
 // standing requires this many failures and pending attempts for a name, whatever the rule.
 func standing(t testing.TB, th *login.Throttle, name, ip string, failed, inFlight int) {
 	t.Helper()
-	all, err := th.Look(t.Context(), login.Subject{Name: name, IP: attempt(name, ip).IP})
+	all, err := th.RuleStates(t.Context(), login.Subject{Name: name, IP: attempt(name, ip).IP})
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}

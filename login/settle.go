@@ -53,7 +53,7 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	}
 	// Derived from the attempt, so that a repeated call returns the same token.
 	device := t.keys.hash("device id", string(a.nonce[:]))
-	ends := time.UnixMicro(a.at).Add(t.opts.DeviceLife)
+	ends := time.UnixMicro(a.at).Add(t.opts.DeviceLifetime)
 	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, a.factor, ends)}, nil
 }
 

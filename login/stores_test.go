@@ -216,7 +216,7 @@ func TestStoresAgree(t *testing.T) {
 				c.advance(time.Duration(rapid.Int64Range(1, int64(40*time.Second)).Draw(rt, "by")))
 			case "look":
 				same("look", func(th *login.Throttle, _ int) any {
-					s, err := th.Look(t.Context(), login.Subject{Name: a.Name, IP: a.IP, Factor: a.Factor})
+					s, err := th.RuleStates(t.Context(), login.Subject{Name: a.Name, IP: a.IP, Factor: a.Factor})
 					return []any{s, err}
 				})
 			case "lift":

@@ -21,8 +21,8 @@ const (
 	defaultNamespace  = "tidegate"
 	defaultTimeout    = time.Second
 	restFor           = time.Second // after the store did not answer
-	defaultDeviceLife = 90 * 24 * time.Hour
-	maxDeviceLife     = 10 * 366 * 24 * time.Hour
+	defaultDeviceLifetime = 90 * 24 * time.Hour
+	maxDeviceLifetime     = 10 * 366 * 24 * time.Hour
 )
 
 // Purpose is the captcha purpose of login challenges.
@@ -40,9 +40,9 @@ type Options struct {
 	Namespace string
 	// Timeout is the maximum time for the store. Zero means a second. After a timeout the attempt may stay counted in the store.
 	Timeout time.Duration
-	// DeviceLife is the lifetime of a device token. Zero means 90 days; from a minute to 10 years. A success replaces a token with less
+	// DeviceLifetime is the lifetime of a device token. Zero means 90 days; from a minute to 10 years. A success replaces a token with less
 	// than half of it left.
-	DeviceLife time.Duration
+	DeviceLifetime time.Duration
 	// Normalize maps names that authenticate as the same user to one name. Nil means Normalize of this package.
 	Normalize func(name string) string
 	// Captcha verifies solutions. Nil: no solution is accepted, so that challenged attempts must wait.
@@ -54,8 +54,8 @@ type Options struct {
 	Bans Bans
 	// History receives the rules' actions from Run. Nil: none.
 	History History
-	// Decided is called with every decision and its mode: reserve, check or report. It must not block. Nil: none.
-	Decided func(mode string, d *Decision)
+	// OnDecision is called with every decision and its mode: reserve, check or report. It must not block. Nil: none.
+	OnDecision func(mode string, d *Decision)
 	// Logger gets errors. Nil means slog.Default(). Names are never logged.
 	Logger *slog.Logger
 }
@@ -74,12 +74,12 @@ type Bans interface {
 func (o Options) withDefaults() Options {
 	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.DeviceLife = cmp.Or(o.DeviceLife, defaultDeviceLife)
+	o.DeviceLifetime = cmp.Or(o.DeviceLifetime, defaultDeviceLifetime)
 	if o.Normalize == nil {
 		o.Normalize = Normalize
 	}
-	if o.Decided == nil {
-		o.Decided = func(string, *Decision) {}
+	if o.OnDecision == nil {
+		o.OnDecision = func(string, *Decision) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -120,8 +120,8 @@ func New(store Store, rules func() *rules.Set, opts Options) (*Throttle, error) 
 	switch {
 	case opts.Timeout < 0:
 		return nil, fmt.Errorf("login: Options.Timeout must be positive, got %v", opts.Timeout)
-	case opts.DeviceLife < time.Minute || opts.DeviceLife > maxDeviceLife:
-		return nil, fmt.Errorf("login: Options.DeviceLife must be from 1 minute to 10 years, got %v", opts.DeviceLife)
+	case opts.DeviceLifetime < time.Minute || opts.DeviceLifetime > maxDeviceLifetime:
+		return nil, fmt.Errorf("login: Options.DeviceLifetime must be from 1 minute to 10 years, got %v", opts.DeviceLifetime)
 	case len(opts.PreviousSecret) > 0 && len(opts.PreviousSecret) < keyhash.MinSecret:
 		return nil, errors.New("login: Options.PreviousSecret must have at least 16 bytes, like the previous Secret")
 	}
@@ -148,8 +148,8 @@ func (t *Throttle) currentRules() *ruleSets {
 			t.opts.Logger.Error("login: the login rules of the file are invalid, the built-in ones apply", "version", set.Version(), "error", err)
 			steps, _ = Steps(rules.Default())
 		}
-		full := newRuleSet(steps, t.opts.DeviceLife)
-		rs = &ruleSets{set, full, halved(full, steps, t.opts.DeviceLife)}
+		full := newRuleSet(steps, t.opts.DeviceLifetime)
+		rs = &ruleSets{set, full, halved(full, steps, t.opts.DeviceLifetime)}
 		t.built.Store(rs)
 	}
 	return rs

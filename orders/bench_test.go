@@ -142,7 +142,7 @@ func (in *installation) drained(count string, want int) {
 // BenchmarkReserve decides orders of one item in Redis, for 256 callers at once.
 func BenchmarkReserve(b *testing.B) {
 	in := installIn(b, testenv.StartRedis(b, "--appendonly", "no").URL(), testenv.Postgres(b))
-	p := in.start(func(o *orders.Options) { o.RememberMax = 10_000_000 })
+	p := in.start(func(o *orders.Options) { o.MaxRemembered = 10_000_000 })
 	sale := in.sale(p, func(s *orders.Sale) {
 		s.Items[0].Stock, s.Items[0].InFlightMax = orders.MaxStock, orders.MaxInFlight
 	})

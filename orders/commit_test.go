@@ -144,7 +144,7 @@ func TestWaitersHearOfACommitAtOnce(t *testing.T) {
 		}
 		done <- o
 	}()
-	api.Stop()
+	api.WakeWaiters()
 	if o := <-done; o.Status != orders.StatusConfirmed {
 		t.Errorf("when draining: %+v", o)
 	}

@@ -250,7 +250,7 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 	for i := range settled {
 		r, v := &settled[i].r, settled[i].v
 		at := place{r.Sale, r.Item, r.Epoch}
-		if !v.Status.Holds() {
+		if !v.Status.OwnsUnits() {
 			c.releaseRejected(ctx, r, v)
 		} else {
 			ids[at] = append(ids[at], r.ID.String())

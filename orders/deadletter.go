@@ -28,7 +28,7 @@ func (lc *lifecycle) Replay(ctx context.Context, id ID) (Order, error) {
 		return Order{}, err
 	}
 	r := d.Reservation
-	l, err := lc.sales.listing(r.Sale)
+	l, err := lc.sales.find(ctx, r.Sale)
 	if err != nil {
 		return Order{}, err
 	}
@@ -46,9 +46,9 @@ func (lc *lifecycle) Replay(ctx context.Context, id ID) (Order, error) {
 	}
 	status := verdicts[0].Status
 	var back []Return
-	if !status.Holds() { // another order has its key, and its units have no owner
+	if !status.OwnsUnits() { // another order has its key, and its units have no owner
 		back = []Return{{
-			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, Keyless: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
+			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, WithoutKey: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
 		}}
 	}
 	if err := lc.store.DeleteDeadLetter(ctx, id, back); err != nil {

@@ -71,7 +71,7 @@ func newDurable(b *testing.B, d orders.Durability, replica bool, settings ...str
 		server.StartReplica(settings...)
 	}
 	in := installIn(b, server.URL(), testenv.Postgres(b))
-	p := in.start(keeping(d), func(o *orders.Options) { o.RememberMax = 10_000_000 })
+	p := in.start(keeping(d), func(o *orders.Options) { o.MaxRemembered = 10_000_000 })
 	must(b, p.CheckDurability(b.Context()))
 	sale := in.sale(p, func(s *orders.Sale) {
 		s.Items[0].Stock, s.Items[0].InFlightMax = orders.MaxStock, orders.MaxInFlight

@@ -100,7 +100,7 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	rdb, err := redisclient.New(o)
 	must(in.t, err)
 	queue := client(in.t, in.redisURL)
-	opts := orders.Options{Queue: queue, CommitNothing: true, Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.timeout)}
+	opts := orders.Options{Queue: queue, AcceptOnly: true, Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.timeout)}
 	if testing.Verbose() {
 		opts.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}
@@ -114,7 +114,7 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	p := &process{Service: s, rdb: rdb, queue: queue, store: store}
 	p.stop = sync.OnceFunc(func() {
 		in.processes = slices.DeleteFunc(in.processes, func(other *process) bool { return other == p })
-		s.Stop()
+		s.WakeWaiters()
 		stop()
 		_ = rdb.Close()
 		_ = queue.Close()

@@ -204,7 +204,7 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	}
 	sound := func() verifiedItem {
 		return verifiedItem{
-			item: &Item{ID: "shoe", QuotaEver: 1}, stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
+			item: &Item{ID: "shoe", HighestQuota: 1}, stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
 			outbox: 1, pending: 1, owners: map[int]ID{1: a},
 			holdings: []Holding{live(a, 1), {ID: ID{1}, BuyerHash: "dead", Quantity: 1, Status: StatusAccepted, Units: []int{4}}},
 		}
@@ -224,11 +224,11 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 		"a unit free and sold":     {func(b *verifiedItem) { b.returned = []string{"1", "2"} }, "I5"},
 		"a unit never handed out": {func(b *verifiedItem) {
 			b.owners[5], b.holdings[0].Units = a, []int{1, 5}
-			b.holdings[0].Quantity, b.item.QuotaEver = 2, 2
+			b.holdings[0].Quantity, b.item.HighestQuota = 2, 2
 		}, "I6"},
 		"more sold than there is":     {func(b *verifiedItem) { b.stock = 3 }, "I3"},
-		"over the quota":              {func(b *verifiedItem) { b.item.QuotaEver = 0 }, "I4 I4"},
-		"fewer units than asked for":  {func(b *verifiedItem) { b.holdings[0].Quantity, b.item.QuotaEver = 2, 2 }, "I5"},
+		"over the quota":              {func(b *verifiedItem) { b.item.HighestQuota = 0 }, "I4 I4"},
+		"fewer units than asked for":  {func(b *verifiedItem) { b.holdings[0].Quantity, b.item.HighestQuota = 2, 2 }, "I5"},
 		"an owner that holds nothing": {func(b *verifiedItem) { b.holdings = b.holdings[1:] }, "I5"},
 		"an order without its unit":   {func(b *verifiedItem) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
 		"an outbox entry lost":        {func(b *verifiedItem) { b.outbox = 0 }, "I1"},

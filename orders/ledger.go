@@ -149,7 +149,7 @@ func (l *ledger) learn(who identity, o Order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch e, ok := l.known[who]; {
-	case !o.Status.Holds() && who.key == "":
+	case !o.Status.OwnsUnits() && who.key == "":
 		if ok && e.order.ID == o.ID && e.what != pending {
 			delete(l.known, who)
 		}
@@ -229,7 +229,7 @@ func (l *ledger) settle(id ID, status Status) {
 	l.inUse--
 	r := e.r
 	e.what, e.r = committed, Reservation{} // the reservation is kept in recent only
-	if status.Holds() && l.known[e.identity] == e {
+	if status.OwnsUnits() && l.known[e.identity] == e {
 		l.remember(e)
 	} else {
 		l.forget(e)
@@ -240,7 +240,7 @@ func (l *ledger) settle(id ID, status Status) {
 		old++
 	}
 	l.recent = l.recent[old:]
-	if status.Holds() {
+	if status.OwnsUnits() {
 		l.recent = append(l.recent, settled{r, now})
 	}
 }

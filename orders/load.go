@@ -93,7 +93,7 @@ func (ld *loader) add(ctx context.Context, h Holding) error {
 		ld.keys = append(ld.keys, h.BuyerHash+*h.KeyHash, h.ID.String()+" "+strconv.Itoa(h.Quantity))
 		ld.holders = append(ld.holders, holderMark(h.BuyerHash))
 	}
-	if h.Status.Holds() {
+	if h.Status.OwnsUnits() {
 		m := ld.entries[h.BuyerHash]
 		m = buyerEntry{m.units + h.Quantity, m.ids + " " + h.ID.String()}
 		ld.entries[h.BuyerHash] = m

@@ -14,18 +14,18 @@ type Measures struct {
 	Confirmed func(after time.Duration)
 	// Regressed is called for each sale that is recovered because the database went back in time.
 	Regressed func()
-	// Later receives how many tasks or records of a later version were found and left to processes of that version. It is called
+	// NewerVersion receives how many tasks or records of a later version were found and left to processes of that version. It is called
 	// again whenever they are found again.
-	Later func(what LaterKind, n int)
+	NewerVersion func(what VersionedKind, n int)
 }
 
-// LaterKind is what a process of a later version wrote.
-type LaterKind string
+// VersionedKind is what a process of a later version wrote.
+type VersionedKind string
 
 // Kinds for Measures.Later.
 const (
-	LaterTask   LaterKind = "task"
-	LaterRecord LaterKind = "record"
+	VersionedTask   VersionedKind = "task"
+	VersionedRecord VersionedKind = "record"
 )
 
 func (m Measures) withDefaults() Measures {
@@ -41,8 +41,8 @@ func (m Measures) withDefaults() Measures {
 	if m.Regressed == nil {
 		m.Regressed = func() {}
 	}
-	if m.Later == nil {
-		m.Later = func(LaterKind, int) {}
+	if m.NewerVersion == nil {
+		m.NewerVersion = func(VersionedKind, int) {}
 	}
 	return m
 }

@@ -18,8 +18,8 @@ const (
 	StatusRejected  Status = "rejected"
 )
 
-// Holds reports whether an order of this status owns its units and counts against its buyer's quota.
-func (s Status) Holds() bool {
+// OwnsUnits reports whether an order of this status owns its units and counts against its buyer's quota.
+func (s Status) OwnsUnits() bool {
 	return s == StatusAccepted || s == StatusConfirmed || s == StatusPaid
 }
 
@@ -44,9 +44,9 @@ type Viewer struct {
 	All  bool // an operator's or a service's view
 }
 
-// May reports whether the viewer may see the order. An order of a user is visible to that user only, an anonymous order to
+// CanRead reports whether the viewer may see the order. An order of a user is visible to that user only, an anonymous order to
 // everybody who has its id.
-func (v Viewer) May(o *Order) bool { return v.All || o.Buyer == "" || o.Buyer == v.User }
+func (v Viewer) CanRead(o *Order) bool { return v.All || o.Buyer == "" || o.Buyer == v.User }
 
 // Request asks for an order. Nothing in it is trusted.
 type Request struct {

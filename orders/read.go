@@ -51,7 +51,7 @@ type reader struct {
 // ErrUnknownOrder also for another user's order.
 func (rd *reader) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
 	o, err := rd.order(ctx, id)
-	if err == nil && !v.May(&o) {
+	if err == nil && !v.CanRead(&o) {
 		return Order{}, ErrUnknownOrder
 	}
 	return o, err
@@ -168,7 +168,7 @@ func (rd *reader) Wait(ctx context.Context, id ID, v Viewer, while Status, wait 
 	var o Order
 	looked := false
 	err := rd.await(ctx, wait, missedNotifications, changed, func() (bool, error) {
-		if mine, ok := rd.ledger.accepted(id); ok && !looked && wait > 0 && while == StatusAccepted && rd.justAccepted(mine) && v.May(&mine) {
+		if mine, ok := rd.ledger.accepted(id); ok && !looked && wait > 0 && while == StatusAccepted && rd.justAccepted(mine) && v.CanRead(&mine) {
 			looked, o = true, mine // its commit is about to be published
 			return false, nil
 		}
@@ -183,6 +183,9 @@ func (rd *reader) Wait(ctx context.Context, id ID, v Viewer, while Status, wait 
 // included.
 func (rd *reader) Orders(ctx context.Context, q Query) ([]Order, error) {
 	l, err := rd.sales.listing(q.Sale)
+	if q.Viewer.All {
+		l, err = rd.sales.find(ctx, q.Sale)
+	}
 	if err != nil {
 		return nil, err
 	}

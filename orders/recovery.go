@@ -89,7 +89,7 @@ func (r *recovery) run(ctx context.Context) error {
 	failpoint.Step(failpoint.LeaderOpened)
 	r.drop(ctx, old)
 	level := slog.LevelWarn
-	if r.opts.StartsEmpty && len(abandoned)+len(late) == 0 {
+	if r.opts.EphemeralRedis && len(abandoned)+len(late) == 0 {
 		level = slog.LevelInfo
 	}
 	r.opts.Logger.Log(ctx, level, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
@@ -228,7 +228,7 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 			for i := 1; i < len(pairs); i += 2 {
 				reservation, err := ParseReservation([]byte(pairs[i]))
 				if errors.Is(err, errLaterVersion) { // this leader would delete it; one of that version rebuilds the sale
-					r.opts.Measures.Later(LaterRecord, 1)
+					r.opts.Measures.NewerVersion(VersionedRecord, 1)
 					return nil, err
 				}
 				if err != nil { // logged only, so that it does not keep the sale closed

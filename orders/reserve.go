@@ -227,7 +227,7 @@ func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) 
 		return Outcome{}, false, nil
 	}
 	switch stored, err := a.reserver.reader.stored(ctx, o.ID); {
-	case err == nil && (stored.Status.Holds() || a.key != ""): // otherwise Redis decides whether the buyer may order again
+	case err == nil && (stored.Status.OwnsUnits() || a.key != ""): // otherwise Redis decides whether the buyer may order again
 		out, err = a.replayed(stored)
 		return out, true, err
 	case errors.Is(err, ErrUnknownOrder) && what == pending:
@@ -305,7 +305,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 // replayed returns an order in its current state.
 func (a *Attempt) replayed(o Order) (Outcome, error) {
 	a.reserver.ledger.learn(a.identity(), o)
-	if !o.Status.Holds() && a.key == "" {
+	if !o.Status.OwnsUnits() && a.key == "" {
 		return Outcome{}, fmt.Errorf("%w: order %s has ended, and its buyer is about to be free to order again", ErrUnavailable, o.ID)
 	}
 	return Outcome{Order: o, Replayed: true}, nil

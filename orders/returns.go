@@ -87,7 +87,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 			continue
 		}
 		keyless := ""
-		if r.Keyless {
+		if r.WithoutKey {
 			keyless = "1"
 		}
 		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))

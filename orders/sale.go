@@ -51,7 +51,7 @@ type Item struct {
 	Number        int    // in every order id; assigned by the store
 	Stock         int    // only grows
 	QuotaPerBuyer int    // units of live and paid orders a buyer may hold
-	QuotaEver     int    // the highest quota so far; maintained by the store
+	HighestQuota     int    // the highest quota so far; maintained by the store
 	InFlightMax   int    // orders accepted and not yet committed
 	Final         bool   // the stock grows no more; it stays final
 	Room          string // waiting room that orders must have come through, set by SetRoom; empty: none
@@ -124,7 +124,7 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 			return conflict("the stock of item %s was declared final, and stays so", it.ID)
 		}
 		amended.Items[i] = *next
-		amended.Items[i].Number, amended.Items[i].QuotaEver, amended.Items[i].Room = it.Number, it.QuotaEver, it.Room
+		amended.Items[i].Number, amended.Items[i].HighestQuota, amended.Items[i].Room = it.Number, it.HighestQuota, it.Room
 	}
 	for _, it := range def.Items {
 		if _, ok := s.Item(it.ID); !ok {

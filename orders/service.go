@@ -30,9 +30,9 @@ type Options struct {
 	Namespace string
 	// Timeout bounds a decision in Redis. Default 200 ms.
 	Timeout time.Duration
-	// RememberMax bounds the uncommitted orders of which this process keeps a second copy. When it is reached, further orders
+	// MaxRemembered bounds the uncommitted orders of which this process keeps a second copy. When it is reached, further orders
 	// are refused. As many committed orders are remembered, to recognize repeated requests. Default 100,000.
-	RememberMax int
+	MaxRemembered int
 	// Durability is the guarantee that a reservation in Redis must have before the order is accepted. Default: whatever the
 	// server provides.
 	Durability Durability
@@ -40,15 +40,15 @@ type Options struct {
 	Measures Measures
 	// Tracer makes a span of each reservation, task and transaction. Nil disables tracing, which costs nothing then.
 	Tracer trace.Tracer
-	// StartsEmpty says that Redis always starts empty together with this process. Rebuilding the sales is then logged as
+	// EphemeralRedis says that Redis always starts empty together with this process. Rebuilding the sales is then logged as
 	// information, not as a warning, unless an order was uncommitted.
-	StartsEmpty bool
+	EphemeralRedis bool
 	// Queue is the client for Asynq. Default: the servers of the decisions.
 	Queue redis.UniversalClient
-	// CommitNothing leaves committing to other processes: Run accepts orders and has no worker.
-	CommitNothing bool
-	// AcceptNothing is for a process that only commits. Open then only logs that Redis provides less than Durability.
-	AcceptNothing bool
+	// AcceptOnly leaves committing to other processes: Run accepts orders and has no worker.
+	AcceptOnly bool
+	// CommitOnly is for a process that only commits. Open then only logs that Redis provides less than Durability.
+	CommitOnly bool
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -60,8 +60,8 @@ func (o Options) withDefaults() Options {
 	if o.Timeout == 0 {
 		o.Timeout = 200 * time.Millisecond
 	}
-	if o.RememberMax == 0 {
-		o.RememberMax = 100_000
+	if o.MaxRemembered == 0 {
+		o.MaxRemembered = 100_000
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -74,7 +74,7 @@ func (o Options) validate() error {
 	switch {
 	case !ValidName(o.Namespace):
 		return fmt.Errorf("orders: namespace %q must be 1 to 64 letters, digits, dots, underscores or hyphens", o.Namespace)
-	case o.Timeout < 0 || o.RememberMax < 0:
+	case o.Timeout < 0 || o.MaxRemembered < 0:
 		return errors.New("orders: timeout and remembered orders must not be negative")
 	}
 	return o.Durability.validate()
@@ -114,11 +114,11 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, opts Option
 	if err := store.CheckSchema(ctx); err != nil {
 		return nil, err
 	}
-	if opts.StartsEmpty { // it keeps nothing, and does not say how
+	if opts.EphemeralRedis { // it keeps nothing, and does not say how
 		return s, nil
 	}
 	switch err := s.checkDurability(ctx); {
-	case errors.Is(err, ErrDurability) && opts.AcceptNothing: // accepted orders have to be committed
+	case errors.Is(err, ErrDurability) && opts.CommitOnly: // accepted orders have to be committed
 		s.opts.Logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
 	case err != nil:
 		return nil, err
@@ -141,7 +141,7 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(),
 		signals: newSignals(),
 	}}
-	c, ledger, waiters := &s.core, newLedger(opts.RememberMax), newWaiters()
+	c, ledger, waiters := &s.core, newLedger(opts.MaxRemembered), newWaiters()
 	s.regressions = regressions{core: c, ledger: ledger}
 	s.catalogWatch = catalogWatch{core: c, ledger: ledger, regressions: &s.regressions}
 	s.catalog.Store(&catalog{})
@@ -179,10 +179,10 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 }
 
 // Run does the background work of a process until ctx ends: it receives changes from other processes, sends heartbeats, hands
-// accepted orders to the queue, rebuilds sales that Redis lost, and, unless Options.CommitNothing is set, commits orders, sweeps
+// accepted orders to the queue, rebuilds sales that Redis lost, and, unless Options.AcceptOnly is set, commits orders, sweeps
 // the outbox and expires orders. When ctx ends it finishes the tasks in progress. Without it no order is accepted.
 func (s *Service) Run(ctx context.Context) error {
-	if s.opts.CommitNothing {
+	if s.opts.AcceptOnly {
 		return s.runLoops(ctx)
 	}
 	// The worker stops first: its last commits need the loops.
@@ -209,8 +209,8 @@ func (s *Service) runLoops(ctx context.Context) error {
 	return ignoreCanceled(g.Wait())
 }
 
-// Stop wakes all callers that wait for an order, because the process is about to exit.
-func (s *Service) Stop() { s.reader.waiters.stop() }
+// WakeWaiters wakes all callers that wait for an order, because the process is about to exit.
+func (s *Service) WakeWaiters() { s.reader.waiters.stop() }
 
 // Ready returns the reason why the service cannot accept orders, or nil.
 func (s *Service) Ready(ctx context.Context) error {

@@ -39,7 +39,7 @@ type Return struct {
 	Item      string
 	Epoch     int64 // the sale's when the order ended
 	BuyerHash string
-	Keyless   bool // the order had no key: it was the buyer's only one of the item, and gives that up too
+	WithoutKey   bool // the order had no key: it was the buyer's only one of the item, and gives that up too
 	Quantity  int
 	Units     []int
 	Status    Status // cancelled or expired, from Cancel and Expire

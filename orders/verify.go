@@ -49,7 +49,7 @@ type verifier struct {
 // Verify checks, on the running system, every invariant of a sale that Redis and the database show together. It changes
 // nothing. It returns ErrUnknownSale, and ErrUnavailable or ErrRecovering when the check is not possible now.
 func (a *verifier) Verify(ctx context.Context, sale string) ([]Check, error) {
-	l, err := a.sales.listing(sale)
+	l, err := a.sales.find(ctx, sale)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
 
 	// Returned by a process that died before it recorded that.
 	_, err = in.pool.Exec(t.Context(), `INSERT INTO order_returns VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		[16]byte(ended[0].ID), ended[0].Sale, ended[0].Item, ended[0].Epoch, ended[0].BuyerHash, ended[0].Keyless, ended[0].Quantity, ended[0].Units)
+		[16]byte(ended[0].ID), ended[0].Sale, ended[0].Item, ended[0].Epoch, ended[0].BuyerHash, ended[0].WithoutKey, ended[0].Quantity, ended[0].Units)
 	must(t, err)
 	if waiting := in.verified(p, sale.ID); waiting != 0 {
 		t.Errorf("%d wait", waiting)

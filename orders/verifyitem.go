@@ -72,7 +72,7 @@ func (b *verifiedItem) examine() []inspection.Breach {
 	seated := make(map[int]struct{}, len(b.owners))
 	for _, h := range b.holdings {
 		b.checkKey(&h, report)
-		if !h.Status.Holds() {
+		if !h.Status.OwnsUnits() {
 			continue
 		}
 		live[h.ID] = h
@@ -116,8 +116,8 @@ func (b *verifiedItem) examine() []inspection.Breach {
 		report("I3", "%d units handed out and %d sold of %d", b.next, len(b.owners), b.stock)
 	}
 	for _, n := range held {
-		if n > b.item.QuotaEver {
-			report("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.QuotaEver)
+		if n > b.item.HighestQuota {
+			report("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.HighestQuota)
 		}
 	}
 	if b.outbox != b.pending {

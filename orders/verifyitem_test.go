@@ -19,7 +19,7 @@ func remember(b *verifiedItem) {
 	}
 	b.entries, b.keys = make(map[string]buyerEntry), make(map[string]string)
 	for id, h := range live {
-		if h.Status.Holds() {
+		if h.Status.OwnsUnits() {
 			m := b.entries[h.BuyerHash]
 			b.entries[h.BuyerHash] = buyerEntry{m.units + h.Quantity, m.ids + " " + id.String()}
 		}
@@ -35,7 +35,7 @@ func TestExamineComparesWhatRedisRemembers(t *testing.T) {
 	key := "key"
 	sound := func() verifiedItem {
 		audit := verifiedItem{
-			item: &Item{ID: "shoe", QuotaEver: 5}, stock: 9, next: 6, returned: []string{"5", "6"},
+			item: &Item{ID: "shoe", HighestQuota: 5}, stock: 9, next: 6, returned: []string{"5", "6"},
 			records: []string{Reservation{ID: pending, BuyerHash: "bob", KeyHash: key, Quantity: 1, Units: []int{4}}.record()},
 			outbox:  1, pending: 1, owners: map[int]ID{1: a, 2: a, 3: b},
 			holdings: []Holding{

@@ -53,7 +53,7 @@
 // After Redis has lost its data, was restarted, or was replaced by a replica that may lack recent writes, nothing is granted for one
 // lease. In that time holders register again by renewing, as long as there is room; without room they lose their permits. A permit that
 // was released shortly before registers again too if its holder still renews it. Waiters queue again. The loss is detected by the
-// server's run id, and by a missing definition if Definition.Existed is set or this process has seen the semaphore before. If neither
+// server's run id, and by a missing definition if Definition.ExistedBefore is set or this process has seen the semaphore before. If neither
 // applies, because all processes restarted too, grants begin at once. An earlier holder then exceeds the limit until its next renewal
 // fails with ErrPermitLost.
 //

@@ -139,7 +139,7 @@ func newTrial(t *testing.T, h *house, name string) *trial {
 	if err := h.semaphore(name).Define(soon(t), def); err != nil {
 		t.Fatal(err)
 	}
-	def.Existed = true
+	def.ExistedBefore = true
 	return &trial{T: t, house: h, job: job{Addr: h.addr, Namespace: h.namespace, Name: name, Definition: def, Workers: workers}}
 }
 

@@ -38,7 +38,7 @@ func TestAnotherRunOfRedis(t *testing.T) {
 		if _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) {
 			t.Errorf("who comes: %v", err)
 		}
-		if st := status(t, s); st.Quiet <= 0 || st.Quiet > long || st.InUse != 0 {
+		if st := status(t, s); st.GrantsResumeIn <= 0 || st.GrantsResumeIn > long || st.InUse != 0 {
 			t.Errorf("%+v", st)
 		}
 		if _, err := s.Renew(soon(t), g.ID); err != nil {
@@ -79,7 +79,7 @@ func TestQuietForTheLongestLease(t *testing.T) {
 		s := h.defined("report", 1, 2*semaphore.MinLease)
 		define(t, s, 1, semaphore.MinLease)
 		h.forgets("report")
-		if quiet := status(t, s).Quiet; quiet <= semaphore.MinLease || quiet > 2*semaphore.MinLease {
+		if quiet := status(t, s).GrantsResumeIn; quiet <= semaphore.MinLease || quiet > 2*semaphore.MinLease {
 			t.Errorf("with permits of the longer lease: %v", quiet)
 		}
 		p := acquire(t, s, semaphore.Request{})
@@ -88,7 +88,7 @@ func TestQuietForTheLongestLease(t *testing.T) {
 		})
 		release(t, p)
 		h.forgets("report")
-		if quiet := status(t, s).Quiet; quiet <= 0 || quiet > semaphore.MinLease {
+		if quiet := status(t, s).GrantsResumeIn; quiet <= 0 || quiet > semaphore.MinLease {
 			t.Errorf("when the longer lease is over: %v", quiet)
 		}
 	})

@@ -37,11 +37,11 @@ func newPermit(sh *shard, h held) *Permit {
 }
 
 // Context returns a context that is cancelled when the permit is released, and with cause ErrPermitLost when it is lost. Use it, or
-// Under, for the work.
+// WithContext, for the work.
 func (p *Permit) Context() context.Context { return p.ctx }
 
-// Under returns a copy of ctx that is also cancelled when the permit ends, with the same cause. Call cancel when the work is done.
-func (p *Permit) Under(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
+// WithContext returns a copy of ctx that is also cancelled when the permit ends, with the same cause. Call cancel when the work is done.
+func (p *Permit) WithContext(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
 	work, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(p.ctx, func() { end(context.Cause(p.ctx)) })
 	return work, func() {

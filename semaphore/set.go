@@ -201,7 +201,7 @@ func (s *Set) forgotten(name string, def *Definition) time.Duration {
 	switch {
 	case ok && seen.length > def.Lease && time.Now().Before(seen.until):
 		return seen.length
-	case ok || def.Existed:
+	case ok || def.ExistedBefore:
 		return def.Lease
 	}
 	return 0

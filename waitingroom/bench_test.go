@@ -32,7 +32,7 @@ func hall(b *testing.B) (*waitingroom.Service, *sql.DB) {
 	rooms := waitingroom.New(waitingroom.Postgres(db), waitingroom.Options{Secret: make([]byte, 32), Logger: slog.New(slog.DiscardHandler)})
 	if _, _, err := rooms.Put(b.Context(), waitingroom.Definition{
 		Room: name, Mode: waitingroom.ModeDraw, GatherAt: time.Now().Add(-time.Minute), StartsAt: time.Now().Add(time.Hour), Capacity: 1,
-		Claim: time.Minute, Pass: time.Minute, Bound: waitingroom.BoundStrict, RequiresUser: true,
+		ClaimWindow: time.Minute, PassLifetime: time.Minute, Bound: waitingroom.BoundStrict, RequiresUser: true,
 	}); err != nil {
 		b.Fatal(err)
 	}

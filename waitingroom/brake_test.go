@@ -71,7 +71,7 @@ func TestSlowCommitsLowerTheRate(t *testing.T) {
 			t.Errorf("%d", served)
 		}
 		h.shop.lag = 0
-		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.By{}); err != nil {
+		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.Cause{}); err != nil {
 			t.Fatal(err)
 		}
 		h.later(2 * time.Minute)

@@ -17,7 +17,7 @@ type claimCall struct {
 }
 
 // Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns ErrNotYourTurn,
-// ErrHasToWait, ErrLapsed, ErrNotJoined or ErrUnavailable; repeat it after the last.
+// ErrAtCapacity, ErrLapsed, ErrNotJoined or ErrUnavailable; repeat it after the last.
 func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, error) {
 	v, subject, known, err := s.holder(ctx, name, who)
 	if err != nil {
@@ -89,15 +89,15 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		case state != StateTurn:
 			c.Err = fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
 		case r.stoppedAt > 0:
-			c.Err = fmt.Errorf("%w: the room is held, and the turn is kept", ErrHasToWait)
+			c.Err = fmt.Errorf("%w: the room is held, and the turn is kept", ErrAtCapacity)
 		case !r.belowLimits(active, claimed):
-			c.Err = ErrHasToWait
-			p.untilRT = max(p.untilRT, rt+askedAgain.Milliseconds())
+			c.Err = ErrAtCapacity
+			p.untilRT = max(p.untilRT, rt+claimRetryWithin.Milliseconds())
 			if _, err := s.store.updateOne(ctx, tx, r.Room, p, `until_rt = $4, active_rt = $4`, "", p.untilRT); err != nil {
 				return err
 			}
 		default:
-			p.admittedAt, p.passRT = r.now, rt+r.Pass.Milliseconds()
+			p.admittedAt, p.passRT = r.now, rt+r.PassLifetime.Milliseconds()
 			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now}`, "", p.admittedAt, p.passRT)
 			if err != nil {
 				return err

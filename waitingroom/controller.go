@@ -12,7 +12,7 @@ const (
 	maxTurns   = 200 // in a tick
 	passSlack  = 2 * time.Second
 	patience   = 5 * time.Second  // an honest visitor has claimed by then
-	askedAgain = 15 * time.Second // a claim that had to wait keeps its turn for so long
+	claimRetryWithin = 15 * time.Second // a claim that had to wait keeps its turn for so long
 	settleBack = 15 * time.Second // a pass that was used in its last moment is noticed so late
 	measured   = time.Minute
 	fewTurns   = 20 // fewer say nothing about how many are claimed

@@ -24,8 +24,8 @@ var (
 	ErrTier = errors.New("waitingroom: not for this visitor")
 	// ErrNotYourTurn: claim when the place's state is turn.
 	ErrNotYourTurn = errors.New("waitingroom: it is not your turn")
-	// ErrHasToWait: it is the visitor's turn, but the rate or the capacity is used up. The turn is kept; claim again in a second.
-	ErrHasToWait = errors.New("waitingroom: the rate or the capacity is used up")
+	// ErrAtCapacity: it is the visitor's turn, but the rate or the capacity is used up. The turn is kept; claim again in a second.
+	ErrAtCapacity = errors.New("waitingroom: the rate or the capacity is used up")
 	// ErrLapsed: the time to claim, or to use the pass, is over.
 	ErrLapsed = errors.New("waitingroom: the turn has lapsed")
 	// ErrConflict: the change is not possible in the room's state, or its request id belongs to another change.

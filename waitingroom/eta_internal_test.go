@@ -44,7 +44,7 @@ func (c *crowded) tick() {
 		switch v := &c.turns[i]; {
 		case v.admitted > 0 || v.claims > c.now || v.until <= c.now:
 		case !c.belowLimits(f.active, f.claimed):
-			v.claims, v.until = c.now+1000, max(v.until, c.now+askedAgain.Milliseconds())
+			v.claims, v.until = c.now+1000, max(v.until, c.now+claimRetryWithin.Milliseconds())
 		default:
 			v.admitted, v.ends = c.now, c.now+c.mean(c.stays)
 			f.active, f.claimed = f.active+1, f.claimed+1
@@ -58,7 +58,7 @@ func (c *crowded) tick() {
 			continue
 		}
 		given++
-		v := visit{turn: c.now, claims: c.now + c.mean(c.claims), until: c.now + c.Claim.Milliseconds()}
+		v := visit{turn: c.now, claims: c.now + c.mean(c.claims), until: c.now + c.ClaimWindow.Milliseconds()}
 		if c.random.Float64() < c.silent {
 			v.claims = v.until
 		}
@@ -113,7 +113,7 @@ func TestETACoversTheTruth(t *testing.T) {
 			for seed := range uint64(3) {
 				c := &crowded{random: rand.New(rand.NewPCG(seed, 1)), silent: tt.silent, gone: tt.gone, claims: tt.claims, stays: tt.stays}
 				c.Definition, c.lanes, c.brake, c.now = tt.bounds, oneLane(1_000_000), 1, 1_000_000
-				c.Mode, c.Claim, c.StartsAt = ModeFIFO, DefaultClaim, time.UnixMilli(c.now)
+				c.Mode, c.ClaimWindow, c.StartsAt = ModeFIFO, DefaultClaimWindow, time.UnixMilli(c.now)
 				var guesses []guess
 				moved := &progress{}
 				for end := c.now + 8*time.Minute.Milliseconds(); c.now < end; {

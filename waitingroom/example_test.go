@@ -50,7 +50,7 @@ func Example() {
 	ctx := context.Background()
 	if _, _, err := rooms.Put(ctx, waitingroom.Definition{
 		Room: "desk", Mode: waitingroom.ModeFIFO, GatherAt: time.Now(), StartsAt: time.Now(), Capacity: 1, RequiresUser: true,
-		Claim: waitingroom.DefaultClaim, Pass: waitingroom.DefaultPass, Bound: waitingroom.BoundStrict,
+		ClaimWindow: waitingroom.DefaultClaimWindow, PassLifetime: waitingroom.DefaultPassLifetime, Bound: waitingroom.BoundStrict,
 	}); err != nil {
 		log.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestSharesOfLanes(t *testing.T) {
 			h.jump(0)
 			m, a := h.lanes()
 			for range rounds {
-				if _, err := h.rooms.Advance(t.Context(), name, n, waitingroom.By{}); err != nil {
+				if _, err := h.rooms.Advance(t.Context(), name, n, waitingroom.Cause{}); err != nil {
 					t.Fatal(err)
 				}
 				h.rooms = h.process() // the one before has died

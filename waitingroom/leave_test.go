@@ -225,7 +225,7 @@ func TestDonePlacesAreNotCounted(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			each(t, func(t *testing.T, h *house) {
 				h.open(func(d *waitingroom.Definition) {
-					if d.Pass = time.Hour; !sale {
+					if d.PassLifetime = time.Hour; !sale {
 						d.Sale, d.Item, d.Capacity = "", "", 5
 					}
 				})

@@ -180,7 +180,7 @@ func (h *house) few(n int64) int64 {
 // process is another process of the installation.
 func (h *house) process() *waitingroom.Service {
 	return waitingroom.New(h.store, waitingroom.Options{
-		Secret: secret, Stock: h.shop, Keep: 30 * 24 * time.Hour, Logger: slog.New(slog.DiscardHandler), Banned: func(user string) (why, by string) {
+		Secret: secret, Stock: h.shop, KeepAfterEnd: 30 * 24 * time.Hour, Logger: slog.New(slog.DiscardHandler), Banned: func(user string) (why, by string) {
 			if h.bans != nil {
 				return h.bans(user), "rule x"
 			}
@@ -196,7 +196,7 @@ func (h *house) open(change func(*waitingroom.Definition)) {
 	h.Helper()
 	d := waitingroom.Definition{
 		Room: name, Sale: "spring", Item: "shoe", Mode: waitingroom.ModeFIFO, GatherAt: time.Now().Add(-2 * time.Minute),
-		StartsAt: time.Now().Add(-time.Minute), Claim: time.Minute, Pass: time.Minute, Bound: waitingroom.BoundStrict, RequiresUser: true,
+		StartsAt: time.Now().Add(-time.Minute), ClaimWindow: time.Minute, PassLifetime: time.Minute, Bound: waitingroom.BoundStrict, RequiresUser: true,
 	}
 	change(&d)
 	h.rooms, h.at = h.process(), time.Now()

@@ -89,8 +89,8 @@ func (s *Service) after(ctx context.Context, name, what string) (Status, error) 
 	return s.Room(ctx, name)
 }
 
-// By says who makes a change, and why.
-type By struct {
+// Cause says who makes a change, and why.
+type Cause struct {
 	Actor, Reason string // optional
 	// RequestID is optional. A change with the id of an earlier one of the room is not made again.
 	RequestID string
@@ -107,7 +107,7 @@ func checkText(field, text string, most int) error {
 }
 
 // alter is change, and then after.
-func (s *Service) alter(ctx context.Context, name string, by By, act, detail, what string, change func(r *room) error) (Status, error) {
+func (s *Service) alter(ctx context.Context, name string, by Cause, act, detail, what string, change func(r *room) error) (Status, error) {
 	if _, err := s.change(ctx, name, by, act, detail, change); err != nil {
 		return Status{}, err
 	}
@@ -115,7 +115,7 @@ func (s *Service) alter(ctx context.Context, name string, by By, act, detail, wh
 }
 
 // change is a change by an operator, after which room time is stopped or started as needed. It is kept with detail as the act.
-func (s *Service) change(ctx context.Context, name string, by By, act, detail string, change func(r *room) error) (room, error) {
+func (s *Service) change(ctx context.Context, name string, by Cause, act, detail string, change func(r *room) error) (room, error) {
 	for _, field := range []struct{ name, text string }{{"actor", by.Actor}, {"reason", by.Reason}, {"request_id", by.RequestID}} {
 		if err := checkText(field.name, field.text, maxBy); err != nil {
 			return room{}, err
@@ -142,7 +142,7 @@ func (r *room) checkNotEnded() error {
 }
 
 // Hold stops a room: nobody gets a turn, is admitted or lapses until Resume.
-func (s *Service) Hold(ctx context.Context, name string, by By) (Status, error) {
+func (s *Service) Hold(ctx context.Context, name string, by Cause) (Status, error) {
 	return s.alter(ctx, name, by, "hold", "", "is held", func(r *room) error {
 		r.held = true
 		return r.checkNotEnded()
@@ -150,7 +150,7 @@ func (s *Service) Hold(ctx context.Context, name string, by By) (Status, error) 
 }
 
 // Resume continues a room that is held.
-func (s *Service) Resume(ctx context.Context, name string, by By) (Status, error) {
+func (s *Service) Resume(ctx context.Context, name string, by Cause) (Status, error) {
 	return s.alter(ctx, name, by, "resume", "", "continues", func(r *room) error {
 		r.held = false
 		return r.checkNotEnded()
@@ -158,7 +158,7 @@ func (s *Service) Resume(ctx context.Context, name string, by By) (Status, error
 }
 
 // Advance gives turns besides the rate, within capacity and stock.
-func (s *Service) Advance(ctx context.Context, name string, n int, by By) (Status, error) {
+func (s *Service) Advance(ctx context.Context, name string, n int, by Cause) (Status, error) {
 	if n < 0 || n > MaxRate {
 		return Status{}, invalid("by", "be 0 to %d, got %d: turns are not taken back", MaxRate, n)
 	}
@@ -169,7 +169,7 @@ func (s *Service) Advance(ctx context.Context, name string, n int, by By) (Statu
 }
 
 // SetRate changes how many turns are claimed in a minute.
-func (s *Service) SetRate(ctx context.Context, name string, perMin int, by By) (Status, error) {
+func (s *Service) SetRate(ctx context.Context, name string, perMin int, by Cause) (Status, error) {
 	if perMin < 0 || perMin > MaxRate {
 		return Status{}, invalid("rate_per_min", "be 0 to %d, got %d", MaxRate, perMin)
 	}
@@ -180,7 +180,7 @@ func (s *Service) SetRate(ctx context.Context, name string, perMin int, by By) (
 }
 
 // SetMessage shows a text to everybody in the room.
-func (s *Service) SetMessage(ctx context.Context, name, text string, by By) (Status, error) {
+func (s *Service) SetMessage(ctx context.Context, name, text string, by Cause) (Status, error) {
 	if err := checkText("message", text, maxMessage); err != nil {
 		return Status{}, err
 	}
@@ -191,7 +191,7 @@ func (s *Service) SetMessage(ctx context.Context, name, text string, by By) (Sta
 }
 
 // Close ends a room for good. Those who wait are turned away, passes stay valid, and orders need no turn any more.
-func (s *Service) Close(ctx context.Context, name string, by By) (Status, error) {
+func (s *Service) Close(ctx context.Context, name string, by Cause) (Status, error) {
 	r, err := s.change(ctx, name, by, "close", "", func(r *room) error {
 		if r.ended == "" {
 			r.ended, r.endedAt, r.held, r.stalled = PhaseClosed, r.now, false, false // passes go on

@@ -43,7 +43,7 @@ func TestOldRoomsAreDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{}); err != nil {
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{}); err != nil {
 			t.Fatal(err)
 		}
 		h.shop.room = name // as in a room that ended because everything was sold
@@ -56,7 +56,7 @@ func TestOldRoomsAreDeleted(t *testing.T) {
 			}
 			h.jump(time.Duration(days) * 24 * time.Hour)
 			if days == 29 {
-				if _, err := h.rooms.Close(t.Context(), "young", waitingroom.By{}); err != nil {
+				if _, err := h.rooms.Close(t.Context(), "young", waitingroom.Cause{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -128,7 +128,7 @@ func TestARoomThatCannotBeDeletedKeepsNoOther(t *testing.T) {
 func TestRunDeletesOldRooms(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.standAlone(1)
-		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{}); err != nil {
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{}); err != nil {
 			t.Fatal(err)
 		}
 		h.exec(`UPDATE waiting_rooms SET ended_at = 1, starts_at = 1`)

@@ -203,7 +203,7 @@ func (s *Service) view(ctx context.Context, name string) (*view, error) {
 
 // givenUp returns the numbers of admitted places that were given up while their pass was valid, until it would have expired.
 func (s *Service) givenUp(ctx context.Context, r *room) (map[int64]bool, error) {
-	if r.served() == 0 || r.ended != "" && r.now-r.endedAt > MaxPass.Milliseconds() {
+	if r.served() == 0 || r.ended != "" && r.now-r.endedAt > MaxPassLifetime.Milliseconds() {
 		return nil, nil
 	}
 	numbers := make(map[int64]bool)

@@ -46,11 +46,11 @@ const (
 	maxCapacity  = 1_000_000
 	MaxRate      = 1_000_000 // turns a minute
 	maxQuantity  = 1_000
-	minClaim     = time.Second
-	maxClaim     = 24 * time.Hour
-	MaxPass      = 24 * time.Hour
-	DefaultClaim = 90 * time.Second
-	DefaultPass  = 10 * time.Minute
+	minWindow     = time.Second
+	maxClaimWindow     = 24 * time.Hour
+	MaxPassLifetime      = 24 * time.Hour
+	DefaultClaimWindow = 90 * time.Second
+	DefaultPassLifetime  = 10 * time.Minute
 	maxMessage   = 500 // bytes
 	maxUser      = 255 // characters, as of orders
 )
@@ -64,8 +64,8 @@ type Definition struct {
 	StartsAt     time.Time     // from which on turns are given
 	Capacity     int           // people admitted at a time, up to 1,000,000; 0: not bounded
 	RatePerMin   int           // turns claimed in a minute, up to MaxRate; 0: not bounded, and without sale and capacity turns are given by Advance only
-	Claim        time.Duration // how long a turn can be claimed, 1 s to 24 h
-	Pass         time.Duration // how long an admitted visitor may order, 1 s to MaxPass
+	ClaimWindow        time.Duration // how long a turn can be claimed, 1 s to 24 h
+	PassLifetime         time.Duration // how long an admitted visitor may order, 1 s to MaxPassLifetime
 	Bound        Bound
 	RequiresUser bool
 	Captcha      bool   // joining needs a solved challenge
@@ -102,10 +102,10 @@ func (d *Definition) Validate() error {
 		return wrong("capacity", "0 to %d, got %d", maxCapacity, d.Capacity)
 	case d.RatePerMin < 0 || d.RatePerMin > MaxRate:
 		return wrong("rate_per_min", "0 to %d, got %d", MaxRate, d.RatePerMin)
-	case d.Claim < minClaim || d.Claim > maxClaim:
-		return wrong("claim_ms", "%d to %d, got %d", minClaim.Milliseconds(), maxClaim.Milliseconds(), d.Claim.Milliseconds())
-	case d.Pass < minClaim || d.Pass > MaxPass:
-		return wrong("pass_ms", "%d to %d, got %d", minClaim.Milliseconds(), MaxPass.Milliseconds(), d.Pass.Milliseconds())
+	case d.ClaimWindow < minWindow || d.ClaimWindow > maxClaimWindow:
+		return wrong("claim_ms", "%d to %d, got %d", minWindow.Milliseconds(), maxClaimWindow.Milliseconds(), d.ClaimWindow.Milliseconds())
+	case d.PassLifetime < minWindow || d.PassLifetime > MaxPassLifetime:
+		return wrong("pass_ms", "%d to %d, got %d", minWindow.Milliseconds(), MaxPassLifetime.Milliseconds(), d.PassLifetime.Milliseconds())
 	case d.Sale != "" && !d.RequiresUser:
 		return wrong("requires_user", "true in a room of a sale, whose orders are a user's")
 	}

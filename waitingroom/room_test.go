@@ -160,7 +160,7 @@ func TestRoomsDuringAnOutage(t *testing.T) {
 		}
 		h.jump(0)
 		phase(waitingroom.PhaseServing)
-		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{}); err != nil {
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{}); err != nil {
 			t.Fatal(err)
 		}
 		outage(time.Hour)
@@ -180,10 +180,10 @@ func TestAnOutageEndsNoWindow(t *testing.T) {
 			return err
 		},
 		"hold": func(h *house) error {
-			if _, err := h.rooms.Hold(h.Context(), name, waitingroom.By{}); err != nil {
+			if _, err := h.rooms.Hold(h.Context(), name, waitingroom.Cause{}); err != nil {
 				return err
 			}
-			_, err := h.rooms.Resume(h.Context(), name, waitingroom.By{})
+			_, err := h.rooms.Resume(h.Context(), name, waitingroom.Cause{})
 			return err
 		},
 	} {
@@ -219,7 +219,7 @@ func TestAChangedRoomKeepsItsPromises(t *testing.T) {
 		until := h.place("ann").TurnUntil
 		for _, claim := range []time.Duration{time.Second, time.Hour} {
 			d := room.Definition
-			d.Claim, d.Pass = claim, claim
+			d.ClaimWindow, d.PassLifetime = claim, claim
 			if _, _, err := h.rooms.Put(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
@@ -258,10 +258,10 @@ func TestTheEndOfTheStock(t *testing.T) {
 		if room, err := h.rooms.Room(t.Context(), name); err != nil || room.Phase != waitingroom.PhaseRecovering {
 			t.Errorf("%+v, %v", room, err)
 		}
-		if room, err := h.rooms.Hold(t.Context(), name, waitingroom.By{}); err != nil || room.Phase != waitingroom.PhaseHeld {
+		if room, err := h.rooms.Hold(t.Context(), name, waitingroom.Cause{}); err != nil || room.Phase != waitingroom.PhaseHeld {
 			t.Errorf("held meanwhile: %+v, %v", room, err)
 		}
-		if room, err := h.rooms.Resume(t.Context(), name, waitingroom.By{}); err != nil || room.Phase != waitingroom.PhaseRecovering {
+		if room, err := h.rooms.Resume(t.Context(), name, waitingroom.Cause{}); err != nil || room.Phase != waitingroom.PhaseRecovering {
 			t.Errorf("resumed meanwhile: %+v, %v", room, err)
 		}
 		h.shop.away = false
@@ -325,7 +325,7 @@ func TestPassesOfAClosedRoomEnd(t *testing.T) {
 		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{}); err != nil {
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{}); err != nil {
 			t.Fatal(err)
 		}
 		h.later(50 * time.Second)
@@ -434,14 +434,14 @@ func TestTextIsChecked(t *testing.T) {
 		}
 		h.join("Ann é", strings.Repeat("é", 255))
 		for _, text := range []string{"a\x00", "\xff", strings.Repeat("é", 251)} {
-			if _, err := h.rooms.SetMessage(t.Context(), name, text, waitingroom.By{}); !errors.Is(err, waitingroom.ErrInvalid) {
+			if _, err := h.rooms.SetMessage(t.Context(), name, text, waitingroom.Cause{}); !errors.Is(err, waitingroom.ErrInvalid) {
 				t.Errorf("message %.10q: %v", text, err)
 			}
-			if _, err := h.rooms.SetMessage(t.Context(), name, "soon", waitingroom.By{Reason: text}); !errors.Is(err, waitingroom.ErrInvalid) {
+			if _, err := h.rooms.SetMessage(t.Context(), name, "soon", waitingroom.Cause{Reason: text}); !errors.Is(err, waitingroom.ErrInvalid) {
 				t.Errorf("reason %.10q: %v", text, err)
 			}
 		}
-		if _, err := h.rooms.SetMessage(t.Context(), name, "At 8 pm: 50 % off, é", waitingroom.By{}); err != nil {
+		if _, err := h.rooms.SetMessage(t.Context(), name, "At 8 pm: 50 % off, é", waitingroom.Cause{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -457,7 +457,7 @@ func TestHoldStopsTheClock(t *testing.T) {
 		if _, err := h.rooms.Claim(t.Context(), name, user("user-0")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.By{}); err != nil {
+		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.Cause{}); err != nil {
 			t.Fatal(err)
 		}
 		before := h.states(people(5)...)
@@ -465,10 +465,10 @@ func TestHoldStopsTheClock(t *testing.T) {
 		if diff := cmp.Diff(before, h.states(people(5)...)); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrHasToWait) {
+		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrAtCapacity) {
 			t.Errorf("claim while held: %v", err)
 		}
-		if s, err := h.rooms.Resume(t.Context(), name, waitingroom.By{}); err != nil || s.Phase != waitingroom.PhaseServing {
+		if s, err := h.rooms.Resume(t.Context(), name, waitingroom.Cause{}); err != nil || s.Phase != waitingroom.PhaseServing {
 			t.Fatal(s, err)
 		}
 		h.later(55 * time.Second)
@@ -485,7 +485,7 @@ func TestHoldStopsTheClock(t *testing.T) {
 // W10, W11: claims are admitted up to the capacity and the rate; who has to wait keeps the turn.
 func TestClaimsAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
-		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.Capacity, d.Pass = "", "", 3, 10*time.Minute })
+		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.Capacity, d.PassLifetime = "", "", 3, 10*time.Minute })
 		h.join(people(8)...)
 		h.later(time.Second)
 		if diff := cmp.Diff(map[waitingroom.State]int{waitingroom.StateTurn: 3, waitingroom.StateWaiting: 5}, h.states(people(8)...)); diff != "" {
@@ -499,13 +499,13 @@ func TestClaimsAreBounded(t *testing.T) {
 		if _, _, err := h.rooms.Put(t.Context(), d.Definition); err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []error{nil, waitingroom.ErrHasToWait, waitingroom.ErrHasToWait} {
+		for i, want := range []error{nil, waitingroom.ErrAtCapacity, waitingroom.ErrAtCapacity} {
 			if _, err := h.rooms.Claim(t.Context(), name, user(people(3)[i])); !errors.Is(err, want) {
 				t.Errorf("claim %d: %v, want %v", i, err, want)
 			}
 		}
 		h.later(58 * time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrHasToWait) {
+		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrAtCapacity) {
 			t.Error(err)
 		}
 		h.later(10 * time.Second) // beyond the window, which asking has extended
@@ -547,7 +547,7 @@ func TestRate(t *testing.T) {
 						claimed++
 						visitors = slices.Delete(visitors, i, i+1)
 						i--
-					} else if !errors.Is(err, waitingroom.ErrHasToWait) {
+					} else if !errors.Is(err, waitingroom.ErrAtCapacity) {
 						t.Fatal(err)
 					}
 				}

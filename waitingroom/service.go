@@ -26,8 +26,8 @@ type Options struct {
 	PreviousSigner crypto.Signer
 	// Stock is needed for rooms that belong to a sale.
 	Stock Stock
-	// Keep is how long after its end a room is deleted, with its places. Its name stays, as that of a closed room. Zero: never.
-	Keep time.Duration
+	// KeepAfterEnd is how long after its end a room is deleted, with its places. Its name stays, as that of a closed room. Zero: never.
+	KeepAfterEnd time.Duration
 	// CommitWithin is the time in which accepted orders should be committed: a room of a sale gives fewer turns while they take longer.
 	// Default: 2 s.
 	CommitWithin time.Duration
@@ -87,13 +87,13 @@ func New(store *Store, opts Options) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.runTicks(ctx); return nil })
-	if s.opts.Stock != nil || s.opts.Keep > 0 {
+	if s.opts.Stock != nil || s.opts.KeepAfterEnd > 0 {
 		g.Go(func() error {
 			_ = periodic.Woken(ctx, pruneEvery, nil, func() {
 				if err := s.unguardClosed(ctx); err != nil && ctx.Err() == nil {
 					s.opts.Logger.WarnContext(ctx, "items of closed waiting rooms may still need turns", slog.Any("error", err))
 				}
-				if s.opts.Keep == 0 {
+				if s.opts.KeepAfterEnd == 0 {
 					return
 				}
 				if err := s.prune(ctx); err != nil && ctx.Err() == nil {

@@ -36,11 +36,11 @@ func TestHistoryOfAPlace(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		h.join("eve", "ann", "bob", "cem", "dan")
 		h.later(2 * time.Second)
-		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.By{Actor: "olga", Reason: "the shop is slow"}); err != nil {
+		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.Cause{Actor: "olga", Reason: "the shop is slow"}); err != nil {
 			t.Fatal(err)
 		}
 		h.later(100 * time.Second)
-		if _, err := h.rooms.Resume(t.Context(), name, waitingroom.By{Actor: "pia"}); err != nil {
+		if _, err := h.rooms.Resume(t.Context(), name, waitingroom.Cause{Actor: "pia"}); err != nil {
 			t.Fatal(err)
 		}
 		h.later(62 * time.Second) // ann's turn lapses
@@ -59,7 +59,7 @@ func TestHistoryOfAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.later(62 * time.Second)
-		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{Actor: "olga", Reason: "enough"}); err != nil {
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{Actor: "olga", Reason: "enough"}); err != nil {
 			t.Fatal(err)
 		}
 		h.later(62 * time.Second) // the end of the turn that was open adds nothing
@@ -89,14 +89,14 @@ func TestARepeatedActIsDoneOnce(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item = "", "" }) // turns by Advance only
 		h.join(people(9)...)
-		once := waitingroom.By{Actor: "olga", RequestID: "1"}
+		once := waitingroom.Cause{Actor: "olga", RequestID: "1"}
 		for range 3 {
 			if _, err := h.rooms.Advance(t.Context(), name, 2, once); err != nil {
 				t.Fatal(err)
 			}
 			h.later(time.Second)
 		}
-		if _, err := h.process().Advance(t.Context(), name, 2, waitingroom.By{RequestID: "2"}); err != nil {
+		if _, err := h.process().Advance(t.Context(), name, 2, waitingroom.Cause{RequestID: "2"}); err != nil {
 			t.Fatal(err)
 		}
 		h.later(time.Second)
@@ -111,12 +111,12 @@ func TestARepeatedActIsDoneOnce(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		for _, by := range []waitingroom.By{{Reason: strings.Repeat("x", 256)}, {RequestID: "\x00"}} {
+		for _, by := range []waitingroom.Cause{{Reason: strings.Repeat("x", 256)}, {RequestID: "\x00"}} {
 			if _, err := h.rooms.Advance(t.Context(), name, 1, by); !errors.Is(err, waitingroom.ErrInvalid) {
 				t.Errorf("%+v: %v", by, err)
 			}
 		}
-		if _, err := h.rooms.Advance(t.Context(), name, -1, waitingroom.By{}); !errors.Is(err, waitingroom.ErrInvalid) {
+		if _, err := h.rooms.Advance(t.Context(), name, -1, waitingroom.Cause{}); !errors.Is(err, waitingroom.ErrInvalid) {
 			t.Error(err)
 		}
 	})

@@ -42,7 +42,7 @@ func (s *Store) isRepeated(ctx context.Context, tx *sql.Tx, room, what, detail, 
 }
 
 // recordAct stores what an operator did to a room, which is locked.
-func (s *Store) recordAct(ctx context.Context, tx *sql.Tx, room, what, detail string, by By) error {
+func (s *Store) recordAct(ctx context.Context, tx *sql.Tx, room, what, detail string, by Cause) error {
 	_, err := s.exec(ctx, tx, `INSERT INTO waiting_acts (room, n, at, act, actor, reason, detail, request_id)
 		SELECT $1, coalesce(max(n), 0) + 1, {now}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, what, by.Actor, by.Reason, detail, by.RequestID)
 	return err

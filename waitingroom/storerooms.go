@@ -23,7 +23,7 @@ func scanRoom(rows *sql.Rows, r *room, more ...any) error {
 		err = r.readLanes(lanes)
 	}
 	r.GatherAt, r.StartsAt = time.UnixMilli(gather).UTC(), time.UnixMilli(starts).UTC()
-	r.Claim, r.Pass = time.Duration(claim)*time.Millisecond, time.Duration(pass)*time.Millisecond
+	r.ClaimWindow, r.PassLifetime = time.Duration(claim)*time.Millisecond, time.Duration(pass)*time.Millisecond
 	return err
 }
 
@@ -59,8 +59,8 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, s
 
 func definitionArgs(d *Definition) []any {
 	return []any{
-		d.Room, d.Sale, d.Item, string(d.Mode), d.GatherAt.UnixMilli(), d.StartsAt.UnixMilli(), d.Capacity, d.RatePerMin, d.Claim.Milliseconds(),
-		d.Pass.Milliseconds(), string(d.Bound), boolToInt(d.RequiresUser), boolToInt(d.Captcha),
+		d.Room, d.Sale, d.Item, string(d.Mode), d.GatherAt.UnixMilli(), d.StartsAt.UnixMilli(), d.Capacity, d.RatePerMin, d.ClaimWindow.Milliseconds(),
+		d.PassLifetime.Milliseconds(), string(d.Bound), boolToInt(d.RequiresUser), boolToInt(d.Captcha),
 	}
 }
 

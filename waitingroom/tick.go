@@ -152,7 +152,7 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 	rt := r.roomTime(r.now)
 	for part := range slices.Chunk(given, batchMax) { // Postgres may compare each turn with each place
 		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now}, changed_at = {now}
-		FROM {turns} WHERE `+ofTurns, r.Room, rt, encode(part), rt+r.Claim.Milliseconds()); err != nil {
+		FROM {turns} WHERE `+ofTurns, r.Room, rt, encode(part), rt+r.ClaimWindow.Milliseconds()); err != nil {
 			return err
 		}
 	}

@@ -173,7 +173,7 @@ func (w *Worker) turn(ctx context.Context, target bans.Target, how asking) error
 		return fmt.Errorf("firewall: %w", err)
 	}
 	defer func() { _ = permit.Release() }() // on error the lease expires
-	ctx, cancel := permit.Under(ctx)
+	ctx, cancel := permit.WithContext(ctx)
 	defer cancel()
 	return w.agree(ctx, target, how)
 }

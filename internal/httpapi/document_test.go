@@ -133,7 +133,7 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		{true, "POST", "/v1/admit/batch", `{"requests":[{},{}]}`, "/v1/admit/batch", 200, withVerdicts},
 		{true, "GET", "/v1/explain?user=ann", "", "/v1/explain", 200, func(b *bed) {
 			ban := banned(bans.User, "ann")
-			b.gate.explanation = admission.Explanation{Ban: &ban, Allowed: "office", Rules: []admission.Standing{{Rule: "api", Why: "match", Windows: verdicts}}}
+			b.gate.explanation = admission.Explanation{Ban: &ban, Allowed: "office", Rules: []admission.RuleState{{Rule: "api", Reason: "match", Windows: verdicts}}}
 		}},
 		{true, "GET", "/v1/bans", "", "/v1/bans", 200, func(b *bed) { b.gate.bans = []bans.Ban{banned(bans.User, "ann")} }},
 		{true, "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"x"}`, "/v1/bans/{kind}/{value}", 200, nil},

@@ -15,9 +15,9 @@ func TestExplain(t *testing.T) {
 	b := setup(t)
 	b.gate.explanation = admission.Explanation{
 		Version: "abc", Ban: &bans.Ban{Target: bans.Target{Kind: bans.User, Value: "ann"}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 2},
-		Rules: []admission.Standing{
+		Rules: []admission.RuleState{
 			{Rule: "api", Applies: true, Windows: []admission.Verdict{{Rule: "api", Limit: 10, Remaining: 3, Admitted: true, Window: time.Minute}}},
-			{Rule: "other", Why: "match"},
+			{Rule: "other", Reason: "match"},
 		},
 	}
 	w := call(b.Internal(), "GET", "/v1/explain?user=ann&ip=192.0.2.1&route=/v1/x&method=get&tier=gold&attribute=plan:big:er&attribute=size:7&cost=3", "")

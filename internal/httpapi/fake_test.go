@@ -121,7 +121,7 @@ func (f *fakeOrders) Order(_ context.Context, id orders.ID, v orders.Viewer) (or
 	if f.err != nil {
 		return orders.Order{}, f.err
 	}
-	if id != f.found.ID || !v.May(&f.found) {
+	if id != f.found.ID || !v.CanRead(&f.found) {
 		return orders.Order{}, orders.ErrUnknownOrder
 	}
 	return f.found, nil

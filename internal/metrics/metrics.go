@@ -68,7 +68,7 @@ func (m *Metrics) Gate(gate Gate) {
 }
 
 // RoundTrips is how many times decisions have waited for Redis. Callers that share a round trip each count.
-func (m *Metrics) RoundTrips() uint64 { return m.gate.Stats().Asked + m.reserved.Load() }
+func (m *Metrics) RoundTrips() uint64 { return m.gate.Stats().StoreCalls + m.reserved.Load() }
 
 // seconds returns the options of a native histogram of times, with buckets at most a tenth wide. Text scrapes show a few classic buckets.
 func seconds(name, help string) prometheus.HistogramOpts {

@@ -47,7 +47,7 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
 
 func TestStats(t *testing.T) {
 	g := &gate{rules: rules.Default(), stats: admission.Stats{
-		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, Asked: 8,
+		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, StoreCalls: 8,
 		Memory: []memorystore.Stats{{Subjects: 9, Reclaimed: 10, Evicted: 11, Cleaned: 12 * time.Second}, {}},
 	}}
 	m := metrics.New("v1.2.3")

@@ -31,7 +31,7 @@ func (p permits) troubles() []string {
 	counts, _ := latest(p.counts)
 	var all []string
 	for i := range counts {
-		if counts[i].Quiet > 0 {
+		if counts[i].GrantsResumeIn > 0 {
 			all = append(all, "semaphore "+counts[i].Name+" grants no permits yet: Redis lost its data, holders register again")
 		}
 	}
@@ -72,7 +72,7 @@ func (p permits) Collect(ch chan<- prometheus.Metric) {
 			{permitsLimit, prometheus.GaugeValue, float64(s.Limit)},
 			{permitsHeld, prometheus.GaugeValue, float64(s.InUse)},
 			{permitsWaiting, prometheus.GaugeValue, float64(s.Waiting)},
-			{permitsQuiet, prometheus.GaugeValue, s.Quiet.Seconds()},
+			{permitsQuiet, prometheus.GaugeValue, s.GrantsResumeIn.Seconds()},
 			{permitsGranted, prometheus.CounterValue, float64(s.Totals.Granted)},
 			{permitsWaited, prometheus.CounterValue, float64(s.Totals.Waited)},
 			{permitsWait, prometheus.CounterValue, s.Totals.WaitedFor.Seconds()},

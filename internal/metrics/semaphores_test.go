@@ -59,5 +59,5 @@ func TestSemaphores(t *testing.T) {
 type quietly struct{}
 
 func (quietly) Counts(context.Context) ([]semaphore.Status, error) {
-	return []semaphore.Status{{Name: "report", Quiet: time.Second}, {Name: "build"}}, nil
+	return []semaphore.Status{{Name: "report", GrantsResumeIn: time.Second}, {Name: "build"}}, nil
 }

@@ -39,7 +39,7 @@ func TestRedisForgets(t *testing.T) {
 			t.Errorf("granted by a Redis that has forgotten its holders: %v", err)
 		}
 		st, err := sem.Status(ctx)
-		if err != nil || st.Limit != 2 || st.Quiet <= 0 {
+		if err != nil || st.Limit != 2 || st.GrantsResumeIn <= 0 {
 			t.Errorf("%+v %v", st, err)
 		}
 	})

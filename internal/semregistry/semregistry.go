@@ -97,7 +97,7 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 		}
 		size, _ = e.InForce() // it is defined in Redis now
 	}
-	return semaphore.Definition{Limit: size.Limit, Lease: size.Lease, Existed: true}, nil
+	return semaphore.Definition{Limit: size.Limit, Lease: size.Lease, ExistedBefore: true}, nil
 }
 
 // lookUp returns the entry of a name, and whether the database has it in force; if not, its definition is only in this process' file, or
@@ -255,7 +255,7 @@ func (r *Registry) tell(ctx context.Context, e *Entry, existed bool) error {
 	if !ok {
 		return sem.Undefine(ctx)
 	}
-	return sem.Define(ctx, semaphore.Definition{Limit: size.Limit, Lease: size.Lease, Existed: existed})
+	return sem.Define(ctx, semaphore.Definition{Limit: size.Limit, Lease: size.Lease, ExistedBefore: existed})
 }
 
 func unavailable(what string, err error) error {

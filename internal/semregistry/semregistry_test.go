@@ -208,7 +208,7 @@ func TestUseBeforeDeclare(t *testing.T) {
 		b.do(g.Wait())
 		sem, err := r.Semaphore("report")
 		b.do(err)
-		if st, err := sem.Status(ctx); err != nil || st.Quiet != 0 {
+		if st, err := sem.Status(ctx); err != nil || st.GrantsResumeIn != 0 {
 			t.Errorf("%+v %v", st, err)
 		}
 		b.do(r.Declare(ctx))

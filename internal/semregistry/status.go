@@ -9,8 +9,8 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// A Standing is a semaphore's entry with its state.
-type Standing struct {
+// A EntryStatus is a semaphore's entry with its state.
+type EntryStatus struct {
 	Entry  Entry
 	Status semaphore.Status
 }
@@ -21,7 +21,7 @@ func (r *Registry) Counts(ctx context.Context) ([]semaphore.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	standings, err := r.standings(ctx, all, (*semaphore.Semaphore).Counts)
+	standings, err := r.statuses(ctx, all, (*semaphore.Semaphore).Counts)
 	counts := make([]semaphore.Status, len(standings))
 	for i := range standings {
 		counts[i] = standings[i].Status
@@ -29,15 +29,15 @@ func (r *Registry) Counts(ctx context.Context) ([]semaphore.Status, error) {
 	return counts, err
 }
 
-// Standings returns the state of those entries that are defined, in their order.
-func (r *Registry) Standings(ctx context.Context, all []Entry) ([]Standing, error) {
-	return r.standings(ctx, all, (*semaphore.Semaphore).Status)
+// Statuses returns the state of those entries that are defined, in their order.
+func (r *Registry) Statuses(ctx context.Context, all []Entry) ([]EntryStatus, error) {
+	return r.statuses(ctx, all, (*semaphore.Semaphore).Status)
 }
 
 const atOnce = 64 // concurrent queries to Redis: they share round trips
 
-func (r *Registry) standings(ctx context.Context, all []Entry, ask func(*semaphore.Semaphore, context.Context) (semaphore.Status, error)) ([]Standing, error) {
-	found := make([]Standing, len(all))
+func (r *Registry) statuses(ctx context.Context, all []Entry, ask func(*semaphore.Semaphore, context.Context) (semaphore.Status, error)) ([]EntryStatus, error) {
+	found := make([]EntryStatus, len(all))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i, e := range all {
@@ -56,7 +56,7 @@ func (r *Registry) standings(ctx context.Context, all []Entry, ask func(*semapho
 			case err != nil:
 				return Away(err)
 			}
-			found[i] = Standing{e, st}
+			found[i] = EntryStatus{e, st}
 			return nil
 		})
 	}

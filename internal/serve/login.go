@@ -23,7 +23,7 @@ func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admiss
 			return d.RetryAfter, err != nil || d.Admitted
 		},
 		Bans: sparing{gate, cfg.TrustedProxies}, History: h.History.Logins(),
-		Decided: measured.Decided, Logger: p.Log,
+		OnDecision: measured.Decided, Logger: p.Log,
 	})
 	if err != nil {
 		return nil, err

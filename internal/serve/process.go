@@ -28,7 +28,7 @@ var errGivenUp = errors.New("shutdown timed out")
 // Service is what a Process needs of orders.Service.
 type Service interface {
 	Run(context.Context) error
-	Stop()
+	WakeWaiters()
 	Drain(context.Context) error
 }
 
@@ -109,7 +109,7 @@ func (p *Process) Run(ctx context.Context) error {
 	if p.Drain != nil {
 		p.Drain()
 	}
-	p.Service.Stop()
+	p.Service.WakeWaiters()
 	periodic.Pause(within, p.Linger)
 	// A client that keeps its connection must not use up the time of the following steps.
 	closing, stopClosing := context.WithTimeout(within, p.bound()/2)

@@ -54,7 +54,7 @@ func (d *diary) part(name string) func(context.Context) error {
 
 func (d *diary) Run(ctx context.Context) error { return d.part("service")(ctx) }
 
-func (d *diary) Stop() {
+func (d *diary) WakeWaiters() {
 	d.note("waiters woken")
 	if d.woken != nil {
 		close(d.woken)

@@ -112,7 +112,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	measured.Postgres(pool)
 	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), orders.Options{
 		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Queue: r.Queue,
-		CommitNothing: program != "worker", AcceptNothing: program == "worker",
+		AcceptOnly: program != "worker", CommitOnly: program == "worker",
 		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ func (p *Process) addRooms(cfg *config.Config, h *HTTP, gate *admission.Gate) (*
 	}
 	rooms := waitingroom.New(h.Rooms, waitingroom.Options{
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Signer: signer, PreviousSigner: before, Stock: h.Orders.RoomStock(), Logger: p.Log,
-		Keep: time.Duration(cfg.RoomDays) * 24 * time.Hour,
+		KeepAfterEnd: time.Duration(cfg.RoomDays) * 24 * time.Hour,
 		Banned: func(user string) (why, by string) {
 			ban, _, banned := gate.Banned(admission.Request{User: user})
 			switch {

@@ -64,7 +64,7 @@ func (s *Store) DeleteDeadLetter(ctx context.Context, id orders.ID, back []order
 				INSERT INTO order_returns (`+returnColumns+`)
 				SELECT $1, sale, $3, epoch, $4, $5, $6, $7 FROM sales WHERE sale = $2 FOR SHARE
 				ON CONFLICT DO NOTHING`,
-				[16]byte(r.ID), r.Sale, r.Item, r.BuyerHash, r.Keyless, r.Quantity, r.Units); err != nil {
+				[16]byte(r.ID), r.Sale, r.Item, r.BuyerHash, r.WithoutKey, r.Quantity, r.Units); err != nil {
 				return err
 			}
 		}

@@ -132,7 +132,7 @@ func scanReturn(row pgx.CollectableRow, more ...any) (orders.Return, error) {
 		r  orders.Return
 		id [16]byte
 	)
-	err := row.Scan(append([]any{&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.Keyless, &r.Quantity, &r.Units}, more...)...)
+	err := row.Scan(append([]any{&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.WithoutKey, &r.Quantity, &r.Units}, more...)...)
 	r.ID = id
 	return r, err
 }
@@ -234,7 +234,7 @@ func endings(list []orders.Return, to orders.Status) *pgx.Batch {
 	for i := range list {
 		r := &list[i]
 		ids[i], sales[i], items[i], buyers[i], unitTexts[i] = r.ID, r.Sale, r.Item, r.BuyerHash, arrayText(r.Units)
-		epochs[i], keyless[i], quantities[i] = r.Epoch, r.Keyless, r.Quantity
+		epochs[i], keyless[i], quantities[i] = r.Epoch, r.WithoutKey, r.Quantity
 		units.add(r.Sale, r.Item, r.Units, r.ID)
 	}
 	batch.Queue(`UPDATE orders SET status = $2, key_hash = NULLIF(key_hash, '') WHERE order_id = ANY($1)`, ids, to)

@@ -60,7 +60,7 @@ func readSales(ctx context.Context, q querier, condition string, args ...any) ([
 			hold int64
 		)
 		if err := rows.Scan(&s.ID, &s.Switch, &s.StartsAt, &s.EndsAt, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochToken, &s.EpochFloor, &s.Revision,
-			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax, &it.Final, &it.Room); err != nil {
+			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.HighestQuota, &it.InFlightMax, &it.Final, &it.Room); err != nil {
 			return nil, err
 		}
 		if n := len(sales); n == 0 || sales[n-1].ID != s.ID {

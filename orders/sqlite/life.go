@@ -123,7 +123,7 @@ func scanReturn(row interface{ Scan(...any) error }) (orders.Return, error) {
 		r         orders.Return
 		id, units string
 	)
-	if err := row.Scan(&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.Keyless, &r.Quantity, &units); err != nil {
+	if err := row.Scan(&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.WithoutKey, &r.Quantity, &units); err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal([]byte(units), &r.Units); err != nil {
@@ -184,7 +184,7 @@ func insertReturn(ctx context.Context, tx *sql.Tx, r *orders.Return) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO order_returns (`+returnColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		r.ID.String(), r.Sale, r.Item, r.Epoch, r.BuyerHash, r.Keyless, r.Quantity, string(units))
+		r.ID.String(), r.Sale, r.Item, r.Epoch, r.BuyerHash, r.WithoutKey, r.Quantity, string(units))
 	return err
 }
 

@@ -204,7 +204,7 @@ func testCancel(t *testing.T, b *bench) {
 	b.want(ret, want, "return, in the epoch of the cancellation")
 	b.want(b.cancel(r.ID), (*orders.Return)(nil), "return of an order that had ended")
 	b.want(b.order(r.ID), o, "cancelled again")
-	b.want(b.cancel(other.ID).Keyless, true, "an order without a key")
+	b.want(b.cancel(other.ID).WithoutKey, true, "an order without a key")
 	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered again")
 	owners, err := b.Owners(t.Context(), "spring", "hat")
 	b.must(err)
@@ -245,7 +245,7 @@ func testIdentityAfterTheEnd(t *testing.T, b *bench) {
 		held[h.ID] = h
 		return nil
 	}))
-	if h, ok := held[keyed.ID]; len(held) != 1 || !ok || len(h.Units) > 0 || h.Status.Holds() || h.KeyHash == nil || *h.KeyHash != "key" {
+	if h, ok := held[keyed.ID]; len(held) != 1 || !ok || len(h.Units) > 0 || h.Status.OwnsUnits() || h.KeyHash == nil || *h.KeyHash != "key" {
 		t.Errorf("holdings %+v, want the key of the cancelled order and nothing else", held)
 	}
 	again, twice := b.reservation(3), b.reservation(4)

@@ -193,5 +193,5 @@ func testQuotaEver(t *testing.T, b *bench) {
 	}
 	all, _, err := b.Sales(t.Context(), "")
 	b.must(err)
-	b.want([]int{all[0].Items[0].QuotaPerBuyer, all[0].Items[0].QuotaEver}, []int{1, 5}, "quota now and ever")
+	b.want([]int{all[0].Items[0].QuotaPerBuyer, all[0].Items[0].HighestQuota}, []int{1, 5}, "quota now and ever")
 }

@@ -175,7 +175,7 @@ func (l *limiter) run(ctx context.Context, t *asynq.Task, permit *semaphore.Perm
 			l.wake(ctx)
 		}
 	}()
-	work, cancel := permit.Under(context.WithValue(ctx, permitKey{}, permit))
+	work, cancel := permit.WithContext(context.WithValue(ctx, permitKey{}, permit))
 	defer cancel()
 	err = next.ProcessTask(work, t)
 	return permit.Context().Err() != nil, err

@@ -73,7 +73,7 @@ func run(c echo.Context, permit *semaphore.Permit, next echo.HandlerFunc) error 
 	// The response may have been sent, and the client cannot do anything about an error: the permit then ends with its lease.
 	defer func() { _ = permit.Release() }()
 	r := c.Request()
-	ctx, cancel := permit.Under(context.WithValue(r.Context(), permitKey{}, permit))
+	ctx, cancel := permit.WithContext(context.WithValue(r.Context(), permitKey{}, permit))
 	defer cancel()
 	c.SetRequest(r.WithContext(ctx))
 	defer c.SetRequest(r) // middleware that runs later needs a context that has not ended

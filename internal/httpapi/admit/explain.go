@@ -81,7 +81,7 @@ func (h *Decisions) Explain(ctx context.Context, in *explainInput) (*explainOutp
 		out.Body.Ban = &ban
 	}
 	for i, s := range e.Rules {
-		out.Body.Rules[i] = standingView{Rule: s.Rule, Applies: s.Applies, Why: s.Why, Windows: viewVerdicts(s.Windows)}
+		out.Body.Rules[i] = standingView{Rule: s.Rule, Applies: s.Applies, Why: s.Reason, Windows: viewVerdicts(s.Windows)}
 	}
 	return out, nil
 }

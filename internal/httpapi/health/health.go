@@ -63,7 +63,7 @@ func (h *Handlers) Readyz(ctx context.Context, _ *struct{}) (*healthOutput, erro
 		if stats.Degraded {
 			out.Body.Degraded = append(out.Body.Degraded, "admission") // other processes use the same store: readyz must not fail for it
 		}
-		if stats.Uncleaned() {
+		if stats.CleanupOverdue() {
 			out.Body.Degraded = append(out.Body.Degraded, "memory")
 		}
 	}

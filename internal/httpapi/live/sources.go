@@ -74,7 +74,7 @@ func (p *Page) process() livepage.Process {
 	if s.Degraded {
 		out.Degraded = append(out.Degraded, "Redis does not answer decisions")
 	}
-	if s.Uncleaned() {
+	if s.CleanupOverdue() {
 		out.Degraded = append(out.Degraded, "a shard of the counts is not cleaned in time")
 	}
 	for i := range s.Memory {

@@ -22,7 +22,7 @@ type Throttle interface {
 	Report(ctx context.Context, a login.Attempt) (login.Decision, error)
 	Settle(ctx context.Context, id string, result login.Result) (login.Settled, error)
 
-	Look(ctx context.Context, s login.Subject) ([]login.RuleState, error)
+	RuleStates(ctx context.Context, s login.Subject) ([]login.RuleState, error)
 	Banned(s login.Subject) (ban bans.Ban, left time.Duration, ok bool)
 	Lift(ctx context.Context, s login.Subject) error
 	Reference(name string) (string, error)

@@ -92,7 +92,7 @@ func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subject
 	if err != nil {
 		return nil, err
 	}
-	states, err := h.Login.Look(ctx, s)
+	states, err := h.Login.RuleStates(ctx, s)
 	if err != nil {
 		return nil, nameAt("query.name", err)
 	}

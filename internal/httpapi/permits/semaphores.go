@@ -77,7 +77,7 @@ type waiterView struct {
 func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by auth.Role) semaphoreView {
 	v := semaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
-		QuietMS: st.Quiet.Milliseconds(), HeldMS: st.Held.Milliseconds(),
+		QuietMS: st.GrantsResumeIn.Milliseconds(), HeldMS: st.Held.Milliseconds(),
 		Totals: semaphoreTotals{
 			Granted: st.Totals.Granted, Waited: st.Totals.Waited, WaitedMS: st.Totals.WaitedFor.Milliseconds(),
 			TimedOut: st.Totals.TimedOut, Lost: st.Totals.Lost, Abandoned: st.Totals.Abandoned,
@@ -141,7 +141,7 @@ func (h *Handlers) ListSemaphores(ctx context.Context, in *page.Paging) (*page.O
 		all = all[:in.Limit]
 		out.Body.NextCursor = page.Cursor([]byte(all[len(all)-1].Name))
 	}
-	standings, err := h.Semaphores.Standings(ctx, all)
+	standings, err := h.Semaphores.Statuses(ctx, all)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (h *Handlers) ForPage(ctx context.Context) ([]livepage.Semaphore, error) {
 	if err != nil {
 		return nil, err
 	}
-	standings, err := h.Semaphores.Standings(ctx, entries)
+	standings, err := h.Semaphores.Statuses(ctx, entries)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ var reasonOf = []struct {
 	{waitingroom.ErrEnded, string(orders.ReasonEnded)},
 	{waitingroom.ErrSoldOut, string(orders.ReasonSoldOut)},
 	{waitingroom.ErrNotYourTurn, NotYourTurn},
-	{waitingroom.ErrHasToWait, string(orders.ReasonAtCapacity)},
+	{waitingroom.ErrAtCapacity, string(orders.ReasonAtCapacity)},
 	{waitingroom.ErrLapsed, TurnLapsed},
 	{waitingroom.ErrTier, Forbidden},
 	{waitingroom.ErrConflict, Conflict},

@@ -76,7 +76,7 @@ type operatorRoomOutput struct {
 func viewForOperator(s *waitingroom.Status) operatorRoom {
 	v := operatorRoom{
 		RoomView: viewRoom(s), Sale: s.Sale, Item: s.Item, Mode: s.Mode, GatherAt: jsontime.Instant(s.GatherAt), Capacity: s.Capacity,
-		ClaimMS: s.Claim.Milliseconds(), PassMS: s.Pass.Milliseconds(), Bound: s.Bound, RequiresUser: s.RequiresUser, Captcha: s.Captcha,
+		ClaimMS: s.ClaimWindow.Milliseconds(), PassMS: s.PassLifetime.Milliseconds(), Bound: s.Bound, RequiresUser: s.RequiresUser, Captcha: s.Captcha,
 	}
 	if lag := s.Lag.Milliseconds(); s.Sale != "" {
 		v.Brake, v.CommitLagMS = &s.Brake, &lag
@@ -95,8 +95,8 @@ func (h *Admin) PutRoom(ctx context.Context, in *putRoomInput) (*operatorRoomOut
 	}
 	d := waitingroom.Definition{
 		Room: in.Room, Sale: in.Body.Sale, Item: in.Body.Item, Mode: in.Body.Mode, GatherAt: in.Body.StartsAt, StartsAt: in.Body.StartsAt,
-		Capacity: in.Body.Capacity, RatePerMin: in.Body.RatePerMin, Claim: time.Duration(in.Body.ClaimMS) * time.Millisecond,
-		Pass: time.Duration(in.Body.PassMS) * time.Millisecond, Bound: in.Body.Bound, RequiresUser: *in.Body.RequiresUser, Captcha: in.Body.Captcha,
+		Capacity: in.Body.Capacity, RatePerMin: in.Body.RatePerMin, ClaimWindow: time.Duration(in.Body.ClaimMS) * time.Millisecond,
+		PassLifetime: time.Duration(in.Body.PassMS) * time.Millisecond, Bound: in.Body.Bound, RequiresUser: *in.Body.RequiresUser, Captcha: in.Body.Captcha,
 	}
 	for _, l := range in.Body.Lanes {
 		d.Lanes = append(d.Lanes, waitingroom.Lane{Name: l.Lane, Share: l.Share, Tier: l.Tier})

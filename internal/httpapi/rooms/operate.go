@@ -16,8 +16,8 @@ type Because struct {
 	RequestID string `json:"request_id,omitempty" maxLength:"255" doc:"Of the caller. A change with the id of an earlier one of the room is not made again"`
 }
 
-func (b *Because) by(ctx context.Context) waitingroom.By {
-	return waitingroom.By{Actor: Actor(ctx), Reason: b.Reason, RequestID: b.RequestID}
+func (b *Because) by(ctx context.Context) waitingroom.Cause {
+	return waitingroom.Cause{Actor: Actor(ctx), Reason: b.Reason, RequestID: b.RequestID}
 }
 
 // Actor returns who makes a change, as the audit log names him.
@@ -37,7 +37,7 @@ func (in *verbInput) AuditDetail() any {
 }
 
 // Verb is a handler for a change without a parameter.
-func Verb(change func(context.Context, string, waitingroom.By) (waitingroom.Status, error)) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
+func Verb(change func(context.Context, string, waitingroom.Cause) (waitingroom.Status, error)) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
 	return func(ctx context.Context, in *verbInput) (*operatorRoomOutput, error) {
 		var why Because
 		if in.Body != nil {

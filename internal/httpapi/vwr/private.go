@@ -30,7 +30,7 @@ func (h *Handlers) increment(ctx context.Context, in *call) (any, error) {
 	if by < 0 || by > waitingroom.MaxRate {
 		return nil, problem.InvalidAt("body.increment_by", fmt.Sprintf("must be 0 to %d: the counter never goes back", waitingroom.MaxRate))
 	}
-	room, err = h.Rooms.Advance(context.WithoutCancel(ctx), room.Room, by, waitingroom.By{Actor: rooms.Actor(ctx)})
+	room, err = h.Rooms.Advance(context.WithoutCancel(ctx), room.Room, by, waitingroom.Cause{Actor: rooms.Actor(ctx)})
 	if err != nil {
 		return nil, err
 	}

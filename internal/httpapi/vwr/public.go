@@ -130,7 +130,7 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if most := int(waitingroom.MaxPass / time.Second); seconds < 1 || seconds > most {
+			if most := int(waitingroom.MaxPassLifetime / time.Second); seconds < 1 || seconds > most {
 				return nil, problem.InvalidAt("body.validity_period", "must be 1 to "+strconv.Itoa(most)+" seconds")
 			}
 			terms.For = time.Duration(seconds) * time.Second
@@ -151,7 +151,7 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 	switch {
 	case errors.Is(err, waitingroom.ErrNotJoined):
 		return nil, failed(http.StatusBadRequest, "Invalid request ID")
-	case errors.Is(err, waitingroom.ErrHasToWait):
+	case errors.Is(err, waitingroom.ErrAtCapacity):
 		return nil, notServed
 	case errors.Is(err, waitingroom.ErrLapsed):
 		return nil, expired

@@ -33,8 +33,8 @@ type RuleState struct {
 	Times    int       // consecutive penalties
 }
 
-// Look returns the state of a subject in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
-func (t *Throttle) Look(ctx context.Context, s Subject) ([]RuleState, error) {
+// RuleStates returns the state of a subject in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
+func (t *Throttle) RuleStates(ctx context.Context, s Subject) ([]RuleState, error) {
 	keys, tag, err := t.subjectKeys(s)
 	if err != nil {
 		return nil, err
