@@ -21,7 +21,7 @@ type Explanation struct {
 type RuleState struct {
 	Rule    string
 	Applies bool
-	Reason     string    // why the rule does not apply: the condition that fails, or the missing part of the subject
+	Reason  string    // why the rule does not apply: the condition that fails, or the missing part of the subject
 	Windows []Verdict // of a rule that could count this subject, as Check returns them
 }
 

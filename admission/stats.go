@@ -14,7 +14,7 @@ type Stats struct {
 	Processes   int    // alive at the last reply of the store
 	Bans        int    // in force; may include some that ended in the last five seconds
 
-	StoreCalls      uint64 // charges sent to the store
+	StoreCalls uint64 // charges sent to the store
 	Denials    int    // counters in the deny cache
 	DenyHits   uint64 // requests without an ID refused from the deny cache
 	DenyMisses uint64 // requests without an ID that the deny cache, bans and direct rules did not refuse

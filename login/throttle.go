@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	defaultNamespace  = "tidegate"
-	defaultTimeout    = time.Second
-	restFor           = time.Second // after the store did not answer
+	defaultNamespace      = "tidegate"
+	defaultTimeout        = time.Second
+	restFor               = time.Second // after the store did not answer
 	defaultDeviceLifetime = 90 * 24 * time.Hour
 	maxDeviceLifetime     = 10 * 366 * 24 * time.Hour
 )

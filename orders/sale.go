@@ -51,7 +51,7 @@ type Item struct {
 	Number        int    // in every order id; assigned by the store
 	Stock         int    // only grows
 	QuotaPerBuyer int    // units of live and paid orders a buyer may hold
-	HighestQuota     int    // the highest quota so far; maintained by the store
+	HighestQuota  int    // the highest quota so far; maintained by the store
 	InFlightMax   int    // orders accepted and not yet committed
 	Final         bool   // the stock grows no more; it stays final
 	Room          string // waiting room that orders must have come through, set by SetRoom; empty: none

@@ -34,15 +34,15 @@ type Holding struct {
 
 // Return is units of an order that ended unpaid, on their way back to Redis.
 type Return struct {
-	ID        ID
-	Sale      string
-	Item      string
-	Epoch     int64 // the sale's when the order ended
-	BuyerHash string
-	WithoutKey   bool // the order had no key: it was the buyer's only one of the item, and gives that up too
-	Quantity  int
-	Units     []int
-	Status    Status // cancelled or expired, from Cancel and Expire
+	ID         ID
+	Sale       string
+	Item       string
+	Epoch      int64 // the sale's when the order ended
+	BuyerHash  string
+	WithoutKey bool // the order had no key: it was the buyer's only one of the item, and gives that up too
+	Quantity   int
+	Units      []int
+	Status     Status // cancelled or expired, from Cancel and Expire
 }
 
 // DeadLetter is an order that was accepted and that the database refuses.

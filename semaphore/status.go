@@ -11,16 +11,16 @@ type Status struct {
 	Name  string
 	Limit int
 	// Undefined means that the definition was removed; holders keep their permits.
-	Undefined bool
-	Lease     time.Duration
-	Version   int           // of the definition, from 1
-	InUse     int           // total weight held
-	Waiting   int           // number of waiters
-	GrantsResumeIn     time.Duration // time until grants resume after Redis has lost its data
-	Held      time.Duration // average holding time of recent permits; 0: unknown
-	Totals    Totals
-	Holders   []Holder // at most 1000, ordered by the end of their lease
-	Waiters   []Waiter // at most 1000
+	Undefined      bool
+	Lease          time.Duration
+	Version        int           // of the definition, from 1
+	InUse          int           // total weight held
+	Waiting        int           // number of waiters
+	GrantsResumeIn time.Duration // time until grants resume after Redis has lost its data
+	Held           time.Duration // average holding time of recent permits; 0: unknown
+	Totals         Totals
+	Holders        []Holder // at most 1000, ordered by the end of their lease
+	Waiters        []Waiter // at most 1000
 }
 
 // Totals are counts since the semaphore was defined in this Redis.

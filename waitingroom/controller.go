@@ -8,15 +8,15 @@ import (
 // The controller decides how many turns are given in a tick.
 
 const (
-	tickEvery  = 200 * time.Millisecond
-	maxTurns   = 200 // in a tick
-	passSlack  = 2 * time.Second
-	patience   = 5 * time.Second  // an honest visitor has claimed by then
+	tickEvery        = 200 * time.Millisecond
+	maxTurns         = 200 // in a tick
+	passSlack        = 2 * time.Second
+	patience         = 5 * time.Second  // an honest visitor has claimed by then
 	claimRetryWithin = 15 * time.Second // a claim that had to wait keeps its turn for so long
-	settleBack = 15 * time.Second // a pass that was used in its last moment is noticed so late
-	measured   = time.Minute
-	fewTurns   = 20 // fewer say nothing about how many are claimed
-	maxBoost   = 4
+	settleBack       = 15 * time.Second // a pass that was used in its last moment is noticed so late
+	measured         = time.Minute
+	fewTurns         = 20 // fewer say nothing about how many are claimed
+	maxBoost         = 4
 )
 
 // facts are counts of a room's places at a tick.

@@ -43,16 +43,16 @@ const (
 
 // Bounds of a definition.
 const (
-	maxCapacity  = 1_000_000
-	MaxRate      = 1_000_000 // turns a minute
-	maxQuantity  = 1_000
-	minWindow     = time.Second
-	maxClaimWindow     = 24 * time.Hour
-	MaxPassLifetime      = 24 * time.Hour
-	DefaultClaimWindow = 90 * time.Second
-	DefaultPassLifetime  = 10 * time.Minute
-	maxMessage   = 500 // bytes
-	maxUser      = 255 // characters, as of orders
+	maxCapacity         = 1_000_000
+	MaxRate             = 1_000_000 // turns a minute
+	maxQuantity         = 1_000
+	minWindow           = time.Second
+	maxClaimWindow      = 24 * time.Hour
+	MaxPassLifetime     = 24 * time.Hour
+	DefaultClaimWindow  = 90 * time.Second
+	DefaultPassLifetime = 10 * time.Minute
+	maxMessage          = 500 // bytes
+	maxUser             = 255 // characters, as of orders
 )
 
 // Definition is what an operator decides.
@@ -64,8 +64,8 @@ type Definition struct {
 	StartsAt     time.Time     // from which on turns are given
 	Capacity     int           // people admitted at a time, up to 1,000,000; 0: not bounded
 	RatePerMin   int           // turns claimed in a minute, up to MaxRate; 0: not bounded, and without sale and capacity turns are given by Advance only
-	ClaimWindow        time.Duration // how long a turn can be claimed, 1 s to 24 h
-	PassLifetime         time.Duration // how long an admitted visitor may order, 1 s to MaxPassLifetime
+	ClaimWindow  time.Duration // how long a turn can be claimed, 1 s to 24 h
+	PassLifetime time.Duration // how long an admitted visitor may order, 1 s to MaxPassLifetime
 	Bound        Bound
 	RequiresUser bool
 	Captcha      bool   // joining needs a solved challenge

@@ -485,7 +485,9 @@ func TestHoldStopsTheClock(t *testing.T) {
 // W10, W11: claims are admitted up to the capacity and the rate; who has to wait keeps the turn.
 func TestClaimsAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
-		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.Capacity, d.PassLifetime = "", "", 3, 10*time.Minute })
+		h.open(func(d *waitingroom.Definition) {
+			d.Sale, d.Item, d.Capacity, d.PassLifetime = "", "", 3, 10*time.Minute
+		})
 		h.join(people(8)...)
 		h.later(time.Second)
 		if diff := cmp.Diff(map[waitingroom.State]int{waitingroom.StateTurn: 3, waitingroom.StateWaiting: 5}, h.states(people(8)...)); diff != "" {

@@ -45,9 +45,9 @@ func (m *Metrics) Orders() orders.Measures {
 			size.Observe(float64(orders))
 			ok.Observe(took.Seconds())
 		},
-		Confirmed: func(after time.Duration) { confirmed.Observe(after.Seconds()) },
-		Regressed: regressed.Inc,
-		NewerVersion:     func(kind orders.VersionedKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
+		Confirmed:    func(after time.Duration) { confirmed.Observe(after.Seconds()) },
+		Regressed:    regressed.Inc,
+		NewerVersion: func(kind orders.VersionedKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
 	}
 }
 
