@@ -120,7 +120,7 @@ func (v *SiteVerify) judge(a *answer, b *Binding) error {
 		return refused(CauseForeign)
 	case v.site.bound && (a.Action != v.action(b) || !b.isFor(a.CData, cdata)):
 		return refused(CauseForeign)
-	case v.name != "recaptcha" || a.Score == nil: // hCaptcha and reCAPTCHA v2 have no action; hCaptcha's score has another meaning
+	case !v.site.scored || a.Score == nil: // keys of reCAPTCHA v2 have neither
 		return nil
 	case a.Action != v.action(b):
 		return refused(CauseForeign)

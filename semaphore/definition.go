@@ -26,6 +26,9 @@ type Definition struct {
 	ExistedBefore bool
 }
 
+// RenewAfter is how long after a grant or a renewal a holder renews a lease: a third of it, so that two renewals may fail.
+func RenewAfter(lease time.Duration) time.Duration { return lease / 3 }
+
 func (d *Definition) check() error {
 	if d.Lease == 0 {
 		d.Lease = DefaultLease

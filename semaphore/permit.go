@@ -29,7 +29,7 @@ func newPermit(sh *shard, h held) *Permit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ends = time.AfterFunc(time.Until(p.until), p.expire)
-	p.renews = time.AfterFunc(time.Until(h.since.Add(h.lease/3)), p.renew)
+	p.renews = time.AfterFunc(time.Until(h.since.Add(RenewAfter(h.lease))), p.renew)
 	if !sh.register(p) {
 		p.end(ErrClosed)
 	}
@@ -81,7 +81,7 @@ func (p *Permit) Renew(ctx context.Context) error {
 // renew renews the permit and schedules the next renewal, which is sooner after a failure.
 func (p *Permit) renew() {
 	p.mu.Lock()
-	patience := p.lease / 3
+	patience := RenewAfter(p.lease)
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
@@ -91,9 +91,9 @@ func (p *Permit) renew() {
 	switch {
 	case p.over:
 	case err == nil:
-		p.renews.Reset(p.lease / 3)
+		p.renews.Reset(RenewAfter(p.lease))
 	default:
-		p.renews.Reset(p.lease / 30)
+		p.renews.Reset(RenewAfter(p.lease) / 10)
 	}
 }
 

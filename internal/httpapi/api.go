@@ -224,7 +224,7 @@ func (a *API) makeHandlers(cfg *Config) {
 		a.bans.Forgive = a.logins.Forgive
 	}
 	if cfg.Live != nil {
-		page := &live.Page{Options: *cfg.Live, Orders: cfg.Orders, Gate: cfg.Gate, Health: a.health, Rules: a.rules.Names(), Rooms: cfg.Rooms}
+		page := &live.Collector{Options: *cfg.Live, Orders: cfg.Orders, Gate: cfg.Gate, Health: a.health, Rules: a.rules.Names(), Rooms: cfg.Rooms}
 		if a.permits != nil {
 			page.Semaphores = a.permits.ForPage
 		}

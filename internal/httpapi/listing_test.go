@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -92,7 +92,7 @@ func TestCursorsOfEvents(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for _, path := range []string{"/v1/audit", "/v1/bans/history", "/v1/login/history"} {
-		for _, cursor := range []string{"AA", "_w", "IA", *page.Cursor([]byte("ID\n"))} {
+		for _, cursor := range []string{"AA", "_w", "IA", *paging.Cursor([]byte("ID\n"))} {
 			w := call(b.Internal(), "GET", path+"?cursor="+cursor, "", "X-Tidegate-Token", bossToken)
 			if w.Code != 422 || !strings.Contains(w.Body.String(), "query.cursor") {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)

@@ -20,8 +20,8 @@ var luaFiles embed.FS
 // A scriptParts is the set of parts that a script needs besides begin.lua and decide.lua: one bit for each file of luaParts.
 type scriptParts uint8
 
-// luaParts are in the order in which they are joined: base uses two parts before it.
-var luaParts = [...]string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "base", "strikes", "requests"}
+// luaParts are in the order in which they are joined: two_stage uses two parts before it.
+var luaParts = [...]string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "two_stage", "strikes", "requests"}
 
 const (
 	withLog scriptParts = 1 << iota

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
@@ -50,8 +50,8 @@ func viewBan(b *bans.Ban) banView {
 }
 
 // List lists the bans in force by kind and value.
-func (h *Bans) List(_ context.Context, in *page.Paging) (*page.Output[banView], error) {
-	after, err := page.ParseCursor(in.Cursor)
+func (h *Bans) List(_ context.Context, in *paging.Paging) (*paging.Output[banView], error) {
+	after, err := paging.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +59,13 @@ func (h *Bans) List(_ context.Context, in *page.Paging) (*page.Output[banView], 
 	last := bans.Target{Kind: bans.Kind(kind), Value: value}
 	all := slices.DeleteFunc(h.Gate.Bans(), func(b bans.Ban) bool { return compareTargets(b.Target, last) <= 0 })
 	slices.SortFunc(all, func(x, y bans.Ban) int { return compareTargets(x.Target, y.Target) })
-	out := &page.Output[banView]{CacheControl: "no-store", Body: page.Page[banView]{Items: []banView{}}}
+	out := &paging.Output[banView]{CacheControl: "no-store", Body: paging.Page[banView]{Items: []banView{}}}
 	for i := range min(in.Limit, len(all)) {
 		out.Body.Items = append(out.Body.Items, viewBan(&all[i]))
 	}
 	if len(all) > in.Limit {
 		last := all[in.Limit-1]
-		out.Body.NextCursor = page.Cursor([]byte(string(last.Kind) + " " + last.Value))
+		out.Body.NextCursor = paging.Cursor([]byte(string(last.Kind) + " " + last.Value))
 	}
 	return out, nil
 }
@@ -145,8 +145,8 @@ type banEventView struct {
 }
 
 // ListHistory lists bans and their ends, the newest first.
-func (h *Bans) ListHistory(ctx context.Context, in *page.Paging) (*page.Output[banEventView], error) {
-	after, err := page.AfterID(in.Cursor)
+func (h *Bans) ListHistory(ctx context.Context, in *paging.Paging) (*paging.Output[banEventView], error) {
+	after, err := paging.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (h *Bans) ListHistory(ctx context.Context, in *page.Paging) (*page.Output[b
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(events, in.Limit, viewBanEvent, func(e *bans.Event) []byte { return []byte(e.ID) }), nil
+	return paging.Of(events, in.Limit, viewBanEvent, func(e *bans.Event) []byte { return []byte(e.ID) }), nil
 }
 
 func viewBanEvent(e *bans.Event) banEventView {

@@ -18,7 +18,7 @@ import (
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
@@ -199,8 +199,8 @@ type auditView struct {
 }
 
 // List lists the changes, the newest first.
-func (l *Log) List(ctx context.Context, in *page.Paging) (*page.Output[auditView], error) {
-	after, err := page.AfterID(in.Cursor)
+func (l *Log) List(ctx context.Context, in *paging.Paging) (*paging.Output[auditView], error) {
+	after, err := paging.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (l *Log) List(ctx context.Context, in *page.Paging) (*page.Output[auditView
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(events, in.Limit, viewChange, func(e *history.Change) []byte { return []byte(e.ID) }), nil
+	return paging.Of(events, in.Limit, viewChange, func(e *history.Change) []byte { return []byte(e.ID) }), nil
 }
 
 func viewChange(e *history.Change) auditView {

@@ -33,8 +33,8 @@ type Orders interface {
 	Committed() uint64
 }
 
-// A Page collects the data of the page. Its fields are set before Feed is called.
-type Page struct {
+// A Collector collects the data of the page. Its fields are set before Feed is called.
+type Collector struct {
 	Options
 
 	Orders Orders
@@ -49,7 +49,7 @@ type Page struct {
 }
 
 // Feed returns the feed of the page.
-func (p *Page) Feed(log *slog.Logger) *livepage.Feed {
+func (p *Collector) Feed(log *slog.Logger) *livepage.Feed {
 	sources := livepage.Sources{
 		Process: p.process, Health: p.health, Sales: p.sales, Queue: p.queue, Bans: p.bans, Semaphores: p.Semaphores,
 		Rules: p.Rules, Committed: p.Orders.Committed, RoundTrips: p.RoundTrips,
@@ -66,7 +66,7 @@ const (
 	mostDead = 21
 )
 
-func (p *Page) process() livepage.Process {
+func (p *Collector) process() livepage.Process {
 	s := p.Gate.Stats()
 	out := livepage.Process{
 		Version: p.Health.Version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{},
@@ -93,9 +93,9 @@ func (p *Page) process() livepage.Process {
 	return out
 }
 
-func (p *Page) health(ctx context.Context) ([]string, error) { return p.Health.Failing(ctx), nil }
+func (p *Collector) health(ctx context.Context) ([]string, error) { return p.Health.Failing(ctx), nil }
 
-func (p *Page) rooms(ctx context.Context) ([]livepage.Room, error) {
+func (p *Collector) rooms(ctx context.Context) ([]livepage.Room, error) {
 	all, err := p.Rooms.Rooms(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (p *Page) rooms(ctx context.Context) ([]livepage.Room, error) {
 }
 
 // sales returns all sales, and the units of those that the page lists.
-func (p *Page) sales(ctx context.Context) ([]livepage.Sale, error) {
+func (p *Collector) sales(ctx context.Context) ([]livepage.Sale, error) {
 	all, err := p.Orders.SaleStates()
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func listed(s *orders.SaleStatus) livepage.Sale {
 	}
 }
 
-func (p *Page) queue(ctx context.Context) (livepage.Queue, error) {
+func (p *Collector) queue(ctx context.Context) (livepage.Queue, error) {
 	q := livepage.Queue{Dead: []livepage.Dead{}}
 	backlog, err := p.Orders.Backlog(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *Page) queue(ctx context.Context) (livepage.Queue, error) {
 	return q, err
 }
 
-func (p *Page) bans(context.Context) (livepage.Bans, error) {
+func (p *Collector) bans(context.Context) (livepage.Bans, error) {
 	all := p.Gate.Bans()
 	slices.SortFunc(all, func(x, y bans.Ban) int {
 		return cmp.Or(y.Until.Compare(x.Until), strings.Compare(x.Value, y.Value))

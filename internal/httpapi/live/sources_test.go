@@ -51,7 +51,7 @@ func (s *shop) Sale(_ context.Context, id string) (orders.SaleStatus, error) {
 // However many sales there are, the page reads only those that it lists.
 func TestThePageReadsTheSalesThatItLists(t *testing.T) {
 	s := &shop{sales: 300, open: 3}
-	p := &Page{Orders: s}
+	p := &Collector{Orders: s}
 	sales, err := p.sales(t.Context())
 	if err != nil || len(sales) != 300 || len(s.asked) != livepage.MostSales {
 		t.Fatalf("%d sales, %d asked, %v", len(sales), len(s.asked), err)

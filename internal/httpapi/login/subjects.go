@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
@@ -222,12 +222,12 @@ type loginEventView struct {
 
 type loginHistoryInput struct {
 	Reference string `query:"reference" maxLength:"64" doc:"Of one name, as /v1/login/subjects says it"`
-	page.Paging
+	paging.Paging
 }
 
 // ListLoginEvents lists what rules did, the newest first.
-func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (*page.Output[loginEventView], error) {
-	after, err := page.AfterID(in.Cursor)
+func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (*paging.Output[loginEventView], error) {
+	after, err := paging.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(events, in.Limit, viewLoginEvent, func(e *login.Event) []byte { return []byte(e.ID) }), nil
+	return paging.Of(events, in.Limit, viewLoginEvent, func(e *login.Event) []byte { return []byte(e.ID) }), nil
 }
 
 func viewLoginEvent(e *login.Event) loginEventView {

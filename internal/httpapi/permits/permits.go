@@ -111,7 +111,7 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	return &permitOutput{
 		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + id,
 		Body: permitView{
-			PermitID: id, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: (grant.Lease / 3).Milliseconds(),
+			PermitID: id, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: semaphore.RenewAfter(grant.Lease).Milliseconds(),
 		},
 	}, nil
 }
@@ -165,7 +165,7 @@ func (h *Handlers) Renew(ctx context.Context, in *permitInput) (*renewalOutput, 
 	if err != nil {
 		return nil, semregistry.Away(err)
 	}
-	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: (lease / 3).Milliseconds()}}, nil
+	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: semaphore.RenewAfter(lease).Milliseconds()}}, nil
 }
 
 // releaseWithin is how long a release is retried.

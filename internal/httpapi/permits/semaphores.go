@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/livepage"
@@ -123,8 +123,8 @@ type semaphoreOutput struct {
 	Body         semaphoreView
 }
 
-func (h *Handlers) ListSemaphores(ctx context.Context, in *page.Paging) (*page.Output[semaphoreView], error) {
-	after, err := page.ParseCursor(in.Cursor)
+func (h *Handlers) ListSemaphores(ctx context.Context, in *paging.Paging) (*paging.Output[semaphoreView], error) {
+	after, err := paging.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +136,10 @@ func (h *Handlers) ListSemaphores(ctx context.Context, in *page.Paging) (*page.O
 		_, ok := e.InForce()
 		return !ok || e.Name <= string(after)
 	})
-	out := &page.Output[semaphoreView]{CacheControl: "no-store", Body: page.Page[semaphoreView]{Items: []semaphoreView{}}}
+	out := &paging.Output[semaphoreView]{CacheControl: "no-store", Body: paging.Page[semaphoreView]{Items: []semaphoreView{}}}
 	if len(all) > in.Limit {
 		all = all[:in.Limit]
-		out.Body.NextCursor = page.Cursor([]byte(all[len(all)-1].Name))
+		out.Body.NextCursor = paging.Cursor([]byte(all[len(all)-1].Name))
 	}
 	standings, err := h.Semaphores.Statuses(ctx, all)
 	if err != nil {

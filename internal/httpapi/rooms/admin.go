@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
@@ -141,8 +141,8 @@ func (h *Admin) Room(ctx context.Context, in *RoomName) (*operatorRoomOutput, er
 }
 
 // List lists the rooms by name.
-func (h *Admin) List(ctx context.Context, in *page.Paging) (*page.Output[operatorRoom], error) {
-	after, err := page.ParseCursor(in.Cursor)
+func (h *Admin) List(ctx context.Context, in *paging.Paging) (*paging.Output[operatorRoom], error) {
+	after, err := paging.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +151,12 @@ func (h *Admin) List(ctx context.Context, in *page.Paging) (*page.Output[operato
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(s waitingroom.Status) bool { return s.Room <= string(after) })
-	return page.Of(all[:min(len(all), in.Limit)], in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
+	return paging.Of(all[:min(len(all), in.Limit)], in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
 }
 
 type placesInput struct {
 	RoomName
-	page.Paging
+	paging.Paging
 	User string `query:"user" maxLength:"255" doc:"All places that this user has had"`
 }
 
@@ -209,22 +209,22 @@ func viewPlace(p *waitingroom.Place) operatorPlace {
 }
 
 // Places lists places by their numbers.
-func (h *Admin) Places(ctx context.Context, in *placesInput) (*page.Output[operatorPlace], error) {
-	text, err := page.ParseCursor(in.Cursor)
+func (h *Admin) Places(ctx context.Context, in *placesInput) (*paging.Output[operatorPlace], error) {
+	text, err := paging.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	after := int64(0)
 	if len(text) > 0 {
 		if after, err = strconv.ParseInt(string(text), 10, 64); err != nil || after < 0 {
-			return nil, page.ErrCursor
+			return nil, paging.ErrCursor
 		}
 	}
 	found, err := h.Rooms.Places(ctx, in.Room, waitingroom.Filter{User: in.User, After: after, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(found, in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
+	return paging.Of(found, in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
 }
 
 type verifyOutput struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -119,8 +119,8 @@ func (h *Admin) SetSwitch(to orders.Switch) func(context.Context, *saleInput) (*
 }
 
 // Sales lists the sales by name.
-func (h *Admin) Sales(ctx context.Context, in *page.Paging) (*page.Output[operatorSale], error) {
-	after, err := page.ParseCursor(in.Cursor)
+func (h *Admin) Sales(ctx context.Context, in *paging.Paging) (*paging.Output[operatorSale], error) {
+	after, err := paging.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (h *Admin) Sales(ctx context.Context, in *page.Paging) (*page.Output[operat
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(list, in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
+	return paging.Of(list, in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
 }
 
 type verifyOutput struct {

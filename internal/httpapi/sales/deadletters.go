@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -36,7 +36,7 @@ type deadLetterView struct {
 }
 
 // List lists them by id, and so by the time of their orders.
-func (h *DeadLetters) List(ctx context.Context, in *page.Paging) (*page.Output[deadLetterView], error) {
+func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Output[deadLetterView], error) {
 	after, err := afterOrder(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (h *DeadLetters) List(ctx context.Context, in *page.Paging) (*page.Output[d
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(list, in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
+	return paging.Of(list, in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
 }
 
 func viewDeadLetter(d *orders.DeadLetter) deadLetterView {

@@ -4,17 +4,17 @@ import (
 	"context"
 
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
 type ownOrdersInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
-	page.Paging
+	paging.Paging
 }
 
-func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*page.Output[orderView], error) {
+func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*paging.Output[orderView], error) {
 	user := request.Of(ctx).Caller.User
 	if user == "" {
 		return nil, auth.ErrUnauthenticated // an address has no orders
@@ -24,16 +24,16 @@ func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*page.Outpu
 
 type allOrdersInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
-	page.Paging
+	paging.Paging
 	Status orders.Status `query:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
 	User   string        `query:"user" maxLength:"255"`
 }
 
-func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*page.Output[orderView], error) {
+func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*paging.Output[orderView], error) {
 	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
 }
 
-func (h *Reader) list(ctx context.Context, q orders.Query, in page.Paging) (*page.Output[orderView], error) {
+func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*paging.Output[orderView], error) {
 	var err error
 	if q.After, err = afterOrder(in.Cursor); err != nil {
 		return nil, err
@@ -44,5 +44,5 @@ func (h *Reader) list(ctx context.Context, q orders.Query, in page.Paging) (*pag
 		return nil, err
 	}
 	view := func(o *orders.Order) orderView { return viewOrder(o, q.Viewer) }
-	return page.Of(found, in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
+	return paging.Of(found, in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
 }

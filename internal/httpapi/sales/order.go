@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -89,9 +89,9 @@ func afterOrder(s string) (id orders.ID, err error) {
 	if s == "" {
 		return id, nil
 	}
-	after, err := page.ParseCursor(s)
+	after, err := paging.ParseCursor(s)
 	if err != nil || len(after) != len(id) {
-		return id, page.ErrCursor
+		return id, paging.ErrCursor
 	}
 	return orders.ID(after), nil
 }

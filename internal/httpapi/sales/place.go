@@ -131,7 +131,7 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	}
 	r.Order = out.Order.ID
 	if !out.Admitted() {
-		return nil, refusal(&out)
+		return nil, refusalProblem(&out)
 	}
 	o, wait := &out.Order, pollAfter(&out.Order)
 	placed := &placeOutput{
@@ -255,8 +255,8 @@ func (h *Placer) refund(ctx context.Context, r *request.Info) {
 	delete(r.Header, "Ratelimit-Policy")
 }
 
-// refusal is the problem for an order that was refused.
-func refusal(out *orders.Outcome) *problem.Problem {
+// refusalProblem is the problem for an order that was refused.
+func refusalProblem(out *orders.Outcome) *problem.Problem {
 	p := problem.New(string(out.Reason))
 	switch out.Reason {
 	case orders.ReasonNotEnough:

@@ -2,7 +2,7 @@ package algorithm
 
 import "github.com/tidegate/tidegate/admission/store"
 
-// A twoStage counts units in a base window first, and further units in a sliding log. redisstore/lua/base.lua is the same in Lua.
+// A twoStage counts units in a base window first, and further units in a sliding log. redisstore/lua/two_stage.lua is the same in Lua.
 type twoStage struct {
 	base *fixedWindow
 	log  *slidingLog

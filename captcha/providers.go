@@ -29,12 +29,13 @@ type site struct {
 	verify  string // URL
 	longest int    // maximum length of a token
 	bound   bool   // responses contain the action and the cdata of a token
+	scored  bool   // responses may contain the action and a score, of keys that have them; hCaptcha's score has another meaning
 }
 
 var sites = map[string]site{
-	"turnstile": {"https://challenges.cloudflare.com/turnstile/v0/siteverify", 2048, true},
-	"hcaptcha":  {"https://api.hcaptcha.com/siteverify", 8192, false},
-	"recaptcha": {"https://www.google.com/recaptcha/api/siteverify", 8192, false},
+	"turnstile": {"https://challenges.cloudflare.com/turnstile/v0/siteverify", 2048, true, false},
+	"hcaptcha":  {"https://api.hcaptcha.com/siteverify", 8192, false, false},
+	"recaptcha": {"https://www.google.com/recaptcha/api/siteverify", 8192, false, true},
 }
 
 // SiteVerifyOptions are the options of a SiteVerify.

@@ -1,2 +1,0 @@
-// Package page splits lists into pages, which a cursor connects.
-package page

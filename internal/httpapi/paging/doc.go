@@ -1,0 +1,2 @@
+// Package paging splits lists into pages, which a cursor connects.
+package paging
