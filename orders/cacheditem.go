@@ -11,7 +11,7 @@ import (
 const (
 	snapshotTTL     = 200 * time.Millisecond // how long a refusal may be answered from memory
 	snapshotRefresh = 100 * time.Millisecond // age at which a refusal from memory starts a refresh of the snapshot
-	edge            = 250 * time.Millisecond // this close to the sale's hours only Redis' clock decides
+	nearHours       = 250 * time.Millisecond // this close to the sale's hours only Redis' clock decides
 	holdersChunk    = 5_000
 )
 
@@ -28,8 +28,8 @@ func (c *core) newCachedItem(l *listing, it *Item) *cachedItem {
 	return &cachedItem{sale: l, item: it, keys: c.itemKeys(l.ID, it.ID, l.Epoch), lead: c.leadKey(l.ID, it.ID)}
 }
 
-// led returns the keys of scripts that check the item's leader.
-func (ci *cachedItem) led() []string { return append(slices.Clip(ci.keys), ci.lead) }
+// keysWithLead returns the keys of scripts that check the item's leader.
+func (ci *cachedItem) keysWithLead() []string { return append(slices.Clip(ci.keys), ci.lead) }
 
 // itemState is kept when the catalog is reloaded.
 type itemState struct {
@@ -78,7 +78,7 @@ func refusal(sale *Sale, g *snapshot, now time.Time) (Reason, time.Duration) {
 	if g == nil || time.Since(g.at) > snapshotTTL || g.recovering || !g.complete {
 		return "", 0
 	}
-	if now.Sub(sale.StartsAt).Abs() < edge || now.Sub(sale.EndsAt).Abs() < edge {
+	if now.Sub(sale.StartsAt).Abs() < nearHours || now.Sub(sale.EndsAt).Abs() < nearHours {
 		return "", 0
 	}
 	then := *sale
@@ -116,7 +116,7 @@ func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snaps
 			return nil, unavailable(err)
 		}
 		if len(reply) == 1 {
-			w.suspectForgotten(ci)
+			w.suspectLost(ci)
 			return nil, ErrRecovering
 		}
 		d := decoder{reply: reply}

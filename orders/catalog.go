@@ -74,7 +74,7 @@ func (c *catalog) remembered() []*cachedItem {
 	now := time.Now()
 	items := make([]*cachedItem, 0, len(c.byNumber))
 	for _, ci := range c.byNumber {
-		if !ci.forgottenAt(now) {
+		if !ci.keysExpiredAt(now) {
 			items = append(items, ci)
 		}
 	}

@@ -61,7 +61,7 @@ func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r Reserva
 		r.Reason, r.Units = ReasonRecoveredLate, nil
 		return r, "", nil
 	case "forgotten", "recovering":
-		c.sales.suspectForgotten(ci)
+		c.sales.suspectLost(ci)
 		return r, "", ErrRecovering
 	}
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", ErrUnavailable, word)

@@ -13,7 +13,7 @@ func TestMemoryRefusesOnlyWhatWasTrueWhenItLooked(t *testing.T) {
 	early := sale
 	early.StartsAt = now.Add(time.Minute)
 	soon := sale
-	soon.StartsAt = now.Add(edge / 2)
+	soon.StartsAt = now.Add(nearHours / 2)
 	fresh := snapshot{at: now, now: now, switched: SwitchOpen, complete: true}
 	with := func(change func(*snapshot)) *snapshot {
 		g := fresh

@@ -124,7 +124,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	c := rd.sales.catalog.Load()
 	ci, ok := c.byNumber[id.item()]
 	switch {
-	case ok && ci.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
+	case ok && ci.keysExpiredAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
 		return Order{}, false, nil
 	case !ok: // another process has just defined the sale; this one has not loaded it yet
 		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
@@ -157,7 +157,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 		}
 		return Order{}, false, d.err
 	}
-	rd.sales.suspectForgotten(ci)
+	rd.sales.suspectLost(ci)
 	return Order{}, false, ErrRecovering
 }
 
@@ -223,7 +223,7 @@ func (rd *reader) Orders(ctx context.Context, q Query) ([]Order, error) {
 func (rd *reader) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
 	var list []Order
 	for _, ci := range l.all() {
-		if ci.forgottenAt(time.Now()) {
+		if ci.keysExpiredAt(time.Now()) {
 			continue
 		}
 		if _, err := rd.sales.verified(ctx, ci); err != nil {
@@ -257,7 +257,7 @@ func (rd *reader) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash 
 		}
 		d := decoder{reply: reply}
 		if d.string() == "forgotten" {
-			rd.sales.suspectForgotten(ci)
+			rd.sales.suspectLost(ci)
 			return nil, ErrRecovering
 		}
 		return d.strings(), d.err

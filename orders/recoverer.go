@@ -164,7 +164,7 @@ func (rc *recoverer) highestEpoch(ctx context.Context, l *listing) (int64, error
 func (rc *recoverer) intact(ctx context.Context, l *listing) (bool, error) {
 	known, err := rc.sales.known(ctx, l.all())
 	for i, ci := range l.all() {
-		if err == nil && known[i] < 0 && !ci.forgottenAt(time.Now()) {
+		if err == nil && known[i] < 0 && !ci.keysExpiredAt(time.Now()) {
 			return false, nil
 		}
 	}

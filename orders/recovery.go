@@ -101,7 +101,7 @@ func (r *recovery) run(ctx context.Context) error {
 
 // runScript runs a script that replies 0 when another leader has the item.
 func (r *recovery) runScript(ctx context.Context, script *redis.Script, ci *cachedItem, args ...any) error {
-	n, err := script.Run(ctx, r.base, ci.led(), args...).Int()
+	n, err := script.Run(ctx, r.base, ci.keysWithLead(), args...).Int()
 	if err == nil && n == 0 {
 		return errOvertaken
 	}
@@ -212,7 +212,7 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 	at := make(map[ID]int)
 	for _, ci := range old {
 		for cursor := "0"; ; {
-			reply, err := sealScript.Run(ctx, r.base, ci.led(), r.lead.Token, cursor).Slice()
+			reply, err := sealScript.Run(ctx, r.base, ci.keysWithLead(), r.lead.Token, cursor).Slice()
 			if err != nil {
 				return nil, unavailable(err)
 			}
@@ -254,7 +254,7 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 // drop deletes the keys of earlier epochs. Scripts refuse missing keys in the same way as sealed ones.
 func (r *recovery) drop(ctx context.Context, old []*cachedItem) {
 	for _, ci := range old {
-		if err := dropScript.Run(ctx, r.base, ci.led(), r.lead.Token).Err(); err != nil {
+		if err := dropScript.Run(ctx, r.base, ci.keysWithLead(), r.lead.Token).Err(); err != nil {
 			r.opts.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
 			return
 		}

@@ -161,7 +161,7 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, er
 	ctx, span := a.trace(ctx, mode)
 	defer func() { endReserve(span, &out, err) }()
 	rs, ci := a.reserver, a.cachedItem
-	if ci.forgottenAt(time.Now()) {
+	if ci.keysExpiredAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
 	out, ok, err := a.recall(ctx)
@@ -311,5 +311,5 @@ func (a *Attempt) replayed(o Order) (Outcome, error) {
 	return Outcome{Order: o, Replayed: true}, nil
 }
 
-// forgottenAt reports whether the item's keys in Redis may have expired at now.
-func (ci *cachedItem) forgottenAt(now time.Time) bool { return now.After(ci.sale.forgetAt()) }
+// keysExpiredAt reports whether the item's keys in Redis may have expired at now.
+func (ci *cachedItem) keysExpiredAt(now time.Time) bool { return now.After(ci.sale.forgetAt()) }

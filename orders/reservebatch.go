@@ -92,7 +92,7 @@ func (c *reserveCall) decide(d *decoder) (decision, error) {
 	rs.clock.read(d.int64())
 	switch word {
 	case "forgotten":
-		rs.sales.suspectForgotten(a.cachedItem)
+		rs.sales.suspectLost(a.cachedItem)
 		return decision{}, ErrRecovering
 	case "recovering":
 		return decision{}, ErrRecovering

@@ -82,7 +82,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 		switch {
 		case ci == nil || r.Epoch > l.Epoch:
 			continue // this process does not have the item or the epoch yet
-		case r.Epoch < l.Epoch, ci.forgottenAt(time.Now()):
+		case r.Epoch < l.Epoch, ci.keysExpiredAt(time.Now()):
 			over = append(over, r.ID) // the later epoch was loaded without the order
 			continue
 		}
@@ -101,7 +101,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 		case err != nil:
 			lc.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 		case !done:
-			lc.sales.suspectForgotten(ci)
+			lc.sales.suspectLost(ci)
 		default:
 			over = append(over, ids[ci]...)
 			lc.notifier.publish(ctx, notification{Item: ci.item.Number})

@@ -181,7 +181,7 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 	}
 	d := decoder{reply: reply}
 	if len(d.reply) == 0 {
-		t.sales.suspectForgotten(ci)
+		t.sales.suspectLost(ci)
 		return 0, false, 0, nil, ErrRecovering
 	}
 	if guarded := d.int64() == 1; !guarded || ci.item.Room != room {

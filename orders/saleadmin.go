@@ -87,7 +87,7 @@ func (a *saleAdmin) introduce(ctx context.Context, stored Sale, added []string) 
 			return err
 		}
 		args := append([]any{stored.Epoch, l.forgetAt().UnixMilli()}, fields...)
-		if err := introduceScript.Run(ctx, a.base, ci.led(), args...).Err(); err != nil {
+		if err := introduceScript.Run(ctx, a.base, ci.keysWithLead(), args...).Err(); err != nil {
 			return unavailable(err)
 		}
 	}
@@ -137,12 +137,12 @@ func (a *saleAdmin) apply(ctx context.Context, sale string) (SaleStatus, error) 
 // configure updates one item in Redis to the catalog's revision.
 func (w *catalogWatch) configure(ctx context.Context, ci *cachedItem) error {
 	args := append([]any{ci.sale.Revision, ci.sale.forgetAt().UnixMilli()}, ci.settings()...)
-	reply, err := configureScript.Run(ctx, w.rdb, ci.led(), args...).Int()
+	reply, err := configureScript.Run(ctx, w.rdb, ci.keysWithLead(), args...).Int()
 	switch {
 	case err != nil:
 		return unavailable(err)
 	case reply < 0:
-		w.suspectForgotten(ci)
+		w.suspectLost(ci)
 		return fmt.Errorf("%w: item %s/%s", ErrRecovering, ci.sale.ID, ci.item.ID)
 	}
 	return nil

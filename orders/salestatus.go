@@ -41,7 +41,7 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 			g = snapshots[i]
 		}
 		switch {
-		case ci.forgottenAt(time.Now()):
+		case ci.keysExpiredAt(time.Now()):
 		case g == nil || g.recovering || ci.generation.Load() != w.runIDs.Generation():
 			recovering = true
 		default:
@@ -51,7 +51,7 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 	now, _ := w.clock.now()
 	status.Now = now.UTC()
 	status.State = l.StateAt(now)
-	if recovering && status.State != StateClosed && !l.cached[l.Items[0].ID].forgottenAt(now) {
+	if recovering && status.State != StateClosed && !l.cached[l.Items[0].ID].keysExpiredAt(now) {
 		status.State = StateRecovering
 	}
 	return status, nil
@@ -63,7 +63,7 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64) // they share round trips
 	for i, ci := range l.all() {
-		if ci.forgottenAt(time.Now()) {
+		if ci.keysExpiredAt(time.Now()) {
 			continue
 		}
 		if snapshots[i] = ci.snapshot.Load(); snapshots[i] != nil && time.Since(snapshots[i].at) < snapshotTTL {

@@ -76,10 +76,10 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 	}
 	for i, ci := range items {
 		switch revision := known[i]; {
-		case ci.forgottenAt(time.Now()):
+		case ci.keysExpiredAt(time.Now()):
 			continue
 		case revision < 0:
-			w.suspectForgotten(ci)
+			w.suspectLost(ci)
 			lost = true
 			continue
 		case revision < ci.sale.Revision:
@@ -178,5 +178,5 @@ func (w *catalogWatch) verified(ctx context.Context, ci *cachedItem) (generation
 	return generation, err
 }
 
-// suspectForgotten schedules a check of whether Redis still has the item, which recovers the sale if it does not.
-func (w *catalogWatch) suspectForgotten(ci *cachedItem) { w.suspects.add(ci.sale.ID) }
+// suspectLost schedules a check of whether Redis still has the item, which recovers the sale if it does not.
+func (w *catalogWatch) suspectLost(ci *cachedItem) { w.suspects.add(ci.sale.ID) }

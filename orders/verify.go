@@ -111,7 +111,7 @@ func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.B
 	all := make(map[string]*verifiedItem, len(l.Items))
 	for i := range l.Items {
 		it := &l.Items[i]
-		if l.cached[it.ID].forgottenAt(time.Now()) {
+		if l.cached[it.ID].keysExpiredAt(time.Now()) {
 			continue
 		}
 		b, err := a.readItem(ctx, l.cached[it.ID], before[it.ID])
@@ -189,7 +189,7 @@ func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*
 	case err != nil:
 		return nil, unavailable(err)
 	case len(reply) == 0:
-		a.sales.suspectForgotten(ci)
+		a.sales.suspectLost(ci)
 		return nil, ErrRecovering
 	case len(reply) == 1:
 		return nil, ErrRecovering

@@ -54,8 +54,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return err
 }
 
-// court is the evidence, and the report to which the judge adds its findings.
-type court struct {
+// evidence is what the crowd and the server show, and the report to which the judge adds its findings.
+type evidence struct {
 	*Report
 
 	o             Options
@@ -71,9 +71,9 @@ type serverCheck struct {
 	OK                bool
 }
 
-// newCourt reads what the judge needs besides the crowd's own evidence.
-func newCourt(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *roomView) (*court, error) {
-	c := &court{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]serverCheck)}
+// newEvidence reads what the judge needs besides the crowd's own evidence.
+func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *roomView) (*evidence, error) {
+	c := &evidence{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]serverCheck)}
 	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &c.after); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func newCourt(ctx context.Context, r *Report, o Options, crowd []*visitor, publi
 }
 
 // judge compares what the visitors saw with what was promised.
-func (c *court) judge() {
+func (c *evidence) judge() {
 	c.Ends = make(map[string]int)
 	for _, v := range c.crowd {
 		c.Ends[v.final]++
@@ -131,7 +131,7 @@ func (c *court) judge() {
 			f.Check(v.claimed && v.ordered, "%s: claim %d, ordered %t", v.user, v.claimCode, v.ordered)
 		})
 	})
-	c.find("W18", "everybody is told how it ends", c.told)
+	c.find("W18", "everybody is told how it ends", c.toldTheEnd)
 	c.find("W19", "certain was true", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.certain && v.claimCode != 0 && v.inTime }, func(v *visitor) { f.Check(v.ordered, "%s was certain, and ended %s", v.user, v.final) })
 	})
@@ -161,7 +161,7 @@ func (c *court) judge() {
 var byClock = []string{"W7", "W9", "W14", "W17", "W19"}
 
 // find adds the finding on a property.
-func (c *court) find(property, title string, look func(*rehearse.Finding)) {
+func (c *evidence) find(property, title string, look func(*rehearse.Finding)) {
 	f := rehearse.Finding{Invariant: property, Title: title}
 	if !c.o.ClockJumps || !slices.Contains(byClock, property) {
 		look(&f)
@@ -171,7 +171,7 @@ func (c *court) find(property, title string, look func(*rehearse.Finding)) {
 }
 
 // each calls look for the visitors who are such; nil: for all.
-func (c *court) each(such func(*visitor) bool, look func(*visitor)) {
+func (c *evidence) each(such func(*visitor) bool, look func(*visitor)) {
 	for _, v := range c.crowd {
 		if such == nil || such(v) {
 			look(v)
@@ -179,12 +179,12 @@ func (c *court) each(such func(*visitor) bool, look func(*visitor)) {
 	}
 }
 
-func (c *court) onePlace(f *rehearse.Finding) {
+func (c *evidence) onePlace(f *rehearse.Finding) {
 	c.each(nil, func(v *visitor) { f.Check(len(v.numbers) == 1, "%s has the numbers %v", v.user, v.numbers) })
 	f.Check(c.after.Joined == int64(len(c.crowd)), "%d joined, and %d people came", c.after.Joined, len(c.crowd))
 }
 
-func (c *court) onePosition(f *rehearse.Finding) {
+func (c *evidence) onePosition(f *rehearse.Finding) {
 	holders := make(map[int64]string)
 	c.each(func(v *visitor) bool { return v.position() > 0 }, func(v *visitor) {
 		f.Check(holders[v.position()] == "", "%s and %s have position %d", v.user, holders[v.position()], v.position())
@@ -193,7 +193,7 @@ func (c *court) onePosition(f *rehearse.Finding) {
 }
 
 // overtakes compares everybody who came after the draw with whoever is in front.
-func (c *court) overtakes(f *rehearse.Finding) {
+func (c *evidence) overtakes(f *rehearse.Finding) {
 	late := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() <= c.after.Draw.N })
 	slices.SortFunc(late, func(a, b *visitor) int { return int(a.position() - b.position()) })
 	var last *visitor // of those in front, the one who asked last
@@ -207,9 +207,9 @@ func (c *court) overtakes(f *rehearse.Finding) {
 	}
 }
 
-// told checks that everybody was told a final state, and that nobody who asked was told to wait after the first was told that everything is sold.
+// toldTheEnd checks that everybody was told a final state, and that nobody who asked was told to wait after the first was told that everything is sold.
 // Processes read the room five times a second, so one of them may be a second behind.
-func (c *court) told(f *rehearse.Finding) {
+func (c *evidence) toldTheEnd(f *rehearse.Finding) {
 	var end time.Time
 	c.each(func(v *visitor) bool { return v.final == "turned_away" }, func(v *visitor) {
 		if end.IsZero() || v.ended.Before(end) {
@@ -225,7 +225,7 @@ func (c *court) told(f *rehearse.Finding) {
 }
 
 // receipts checks that each receipt of a place that was drawn names a leaf of the published list.
-func (c *court) receipts(f *rehearse.Finding) {
+func (c *evidence) receipts(f *rehearse.Finding) {
 	leaves := make(map[string]bool)
 	for line := range strings.Lines(string(c.list)) {
 		if cells := strings.Split(strings.TrimSpace(line), ","); len(cells) == 4 && cells[0] != "index" {
@@ -246,7 +246,7 @@ func (c *court) receipts(f *rehearse.Finding) {
 const unlikely = 5
 
 // early compares the mean position of the half that joined first, the bot's identities among them, with that of all who were drawn.
-func (c *court) early(f *rehearse.Finding) {
+func (c *evidence) early(f *rehearse.Finding) {
 	drawn := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() == 0 || v.position() > c.after.Draw.N })
 	slices.SortFunc(drawn, func(a, b *visitor) int { return a.joined.Compare(b.joined) })
 	n, half := float64(len(drawn)), len(drawn)/2
@@ -263,7 +263,7 @@ func (c *court) early(f *rehearse.Finding) {
 }
 
 // verified checks what the server says of itself.
-func (c *court) verified(path string) func(*rehearse.Finding) {
+func (c *evidence) verified(path string) func(*rehearse.Finding) {
 	return func(f *rehearse.Finding) {
 		for _, check := range c.checks[path] {
 			f.Check(check.OK, "%s: %s", check.Invariant, check.Detail)

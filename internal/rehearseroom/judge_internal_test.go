@@ -14,11 +14,11 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// heard returns the evidence of a crowd of whom the first 40 are drawn and the other 40 come later; the first two of each buy.
-func heard() *court {
+// flawless returns the evidence of a crowd of whom the first 40 are drawn and the other 40 come later; the first two of each buy.
+func flawless() *evidence {
 	const drawn, all = 40, 80
 	start := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	c := &court{
+	c := &evidence{
 		Report: &Report{}, o: Options{Room: "r", Sale: "s", Stock: 4}, list: []byte("index,number,subject,position\n"),
 		checks: map[string][]serverCheck{"/v1/rooms/r/verify": {{Invariant: "numbers", OK: true}}, "/v1/sales/s/verify": {{Invariant: "I1", OK: true}}},
 	}
@@ -52,7 +52,7 @@ func heard() *court {
 
 // TestJudge spoils the evidence of a faultless run, and expects the breach of one property.
 func TestJudge(t *testing.T) {
-	verdicts := func(c *court) map[string]rehearse.Verdict {
+	verdicts := func(c *evidence) map[string]rehearse.Verdict {
 		c.judge()
 		found := make(map[string]rehearse.Verdict)
 		for _, f := range c.Findings {
@@ -60,43 +60,43 @@ func TestJudge(t *testing.T) {
 		}
 		return found
 	}
-	for property, verdict := range verdicts(heard()) {
+	for property, verdict := range verdicts(flawless()) {
 		if verdict != rehearse.OK && property != "W25" { // the list was not drawn
 			t.Errorf("%s of a faultless run: %s", property, verdict)
 		}
 	}
-	for property, spoil := range map[string]func(c *court){
-		"W1":  func(c *court) { c.after.Joined++ },
-		"W2":  func(c *court) { c.crowd[5].numbers[77] = true },
-		"W3":  func(c *court) { c.crowd[5].rose = 1 },
-		"W4":  func(c *court) { c.crowd[50].positions[0]++ },
-		"W5":  func(c *court) { c.crowd[50].positions[0], c.crowd[51].positions[0] = 52, 51 },
-		"W7":  func(c *court) { c.crowd[0].numbers[77] = true },
-		"W8":  func(c *court) { c.crowd[3].late = true },
-		"W9":  func(c *court) { c.crowd[3].early = true },
-		"W14": func(c *court) { c.crowd[2].turnUntil = c.crowd[2].lapsed.Add(2 * time.Second) },
-		"W17": func(c *court) { c.crowd[0].claimed = false },
-		"W18": func(c *court) { c.crowd[9].waited = c.crowd[9].ended.Add(2 * time.Second) },
-		"W19": func(c *court) { c.crowd[0].ordered = false },
-		"W24": func(c *court) { c.crowd[9].sniped = http.StatusAccepted },
-		"W26": func(c *court) { c.crowd[9].receipt = c.crowd[60].receipt },
-		"W27": func(c *court) {
+	for property, spoil := range map[string]func(c *evidence){
+		"W1":  func(c *evidence) { c.after.Joined++ },
+		"W2":  func(c *evidence) { c.crowd[5].numbers[77] = true },
+		"W3":  func(c *evidence) { c.crowd[5].rose = 1 },
+		"W4":  func(c *evidence) { c.crowd[50].positions[0]++ },
+		"W5":  func(c *evidence) { c.crowd[50].positions[0], c.crowd[51].positions[0] = 52, 51 },
+		"W7":  func(c *evidence) { c.crowd[0].numbers[77] = true },
+		"W8":  func(c *evidence) { c.crowd[3].late = true },
+		"W9":  func(c *evidence) { c.crowd[3].early = true },
+		"W14": func(c *evidence) { c.crowd[2].turnUntil = c.crowd[2].lapsed.Add(2 * time.Second) },
+		"W17": func(c *evidence) { c.crowd[0].claimed = false },
+		"W18": func(c *evidence) { c.crowd[9].waited = c.crowd[9].ended.Add(2 * time.Second) },
+		"W19": func(c *evidence) { c.crowd[0].ordered = false },
+		"W24": func(c *evidence) { c.crowd[9].sniped = http.StatusAccepted },
+		"W26": func(c *evidence) { c.crowd[9].receipt = c.crowd[60].receipt },
+		"W27": func(c *evidence) {
 			for i := range 40 {
 				c.crowd[i].positions[0] = int64(i + 1)
 			}
 		},
-		"W29": func(c *court) { c.crowd[0].twice = http.StatusAccepted },
-		"W32": func(c *court) { c.checks["/v1/rooms/r/verify"][0].OK = false },
-		"I1":  func(c *court) { c.checks["/v1/sales/s/verify"][0].OK = false },
-		"I3":  func(c *court) { c.after.Phase = "serving" },
+		"W29": func(c *evidence) { c.crowd[0].twice = http.StatusAccepted },
+		"W32": func(c *evidence) { c.checks["/v1/rooms/r/verify"][0].OK = false },
+		"I1":  func(c *evidence) { c.checks["/v1/sales/s/verify"][0].OK = false },
+		"I3":  func(c *evidence) { c.after.Phase = "serving" },
 	} {
-		c := heard()
+		c := flawless()
 		spoil(c)
 		if got := verdicts(c)[property]; got != rehearse.Breach || c.OK() {
 			t.Errorf("%s: %s, the report is ok: %t", property, got, c.OK())
 		}
 	}
-	c := heard()
+	c := flawless()
 	c.o.ClockJumps, c.crowd[3].early, c.crowd[0].claimed = true, true, false
 	for property, verdict := range verdicts(c) {
 		if slices.Contains(byClock, property) != (verdict == rehearse.NotJudged) && property != "W25" {

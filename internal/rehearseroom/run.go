@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Room: o.Room, Sale: o.Sale, Visitors: len(crowd), Stock: o.Stock, Took: time.Since(began)}
 	asking, enough := context.WithTimeout(ctx, 30*time.Second)
 	defer enough()
-	c, err := newCourt(asking, r, o, crowd, public, operator, &before)
+	c, err := newEvidence(asking, r, o, crowd, public, operator, &before)
 	if err != nil {
 		return nil, err
 	}
