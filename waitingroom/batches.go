@@ -3,7 +3,6 @@ package waitingroom
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -36,8 +35,8 @@ func newBatchers[In, Out any](run func(ctx context.Context, room string, take ta
 // Do makes a call to a room that exists, in its next batch.
 func (b *batchers[In, Out]) Do(ctx context.Context, room string, in In) (Out, error) {
 	out, err := b.room(room).Do(ctx, in)
-	if errors.Is(err, batch.ErrNotRun) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if err != nil && (errors.Is(err, batch.ErrNotRun) || errors.Is(err, ctx.Err())) {
+		err = unavailable(err)
 	}
 	return out, err
 }

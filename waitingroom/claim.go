@@ -97,8 +97,8 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 				return err
 			}
 		default:
-			p.admittedAt, p.passRT = r.now, rt+r.PassLifetime.Milliseconds()
-			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now}`, "", p.admittedAt, p.passRT)
+			passRT := rt + r.PassLifetime.Milliseconds()
+			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now}`, "", r.now, passRT)
 			if err != nil {
 				return err
 			}
@@ -106,6 +106,7 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 				c.Err = ErrLapsed
 				continue
 			}
+			p.admittedAt, p.passRT = r.now, passRT
 			active, claimed = active+1, claimed+1
 		}
 	}

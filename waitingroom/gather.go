@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 )
 
 // drawOrder ends the list of those who take part in the draw, and draws.
@@ -22,7 +21,6 @@ func (s *Service) drawOrder(ctx context.Context, tx *sql.Tx, r *room) error {
 		r.lanes[i].Drawn = r.lanes[i].tail.Gathered
 	}
 	r.root, r.nDrawn, r.drawnAt = hex.EncodeToString(root), r.gathered, r.now
-	s.opts.Logger.InfoContext(ctx, "a waiting room has drawn its order", slog.String("room", r.Room), slog.Int64("places", r.nDrawn), slog.String("root", r.root))
 	return nil
 }
 
@@ -43,7 +41,7 @@ func (s *Service) root(ctx context.Context, q querier, r *room) ([]byte, error) 
 	return t.root()
 }
 
-// grow adds the places up to a number to the leaves that this process has. The caller holds the lock of the refreshes.
+// grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller holds the lock of the refreshes.
 func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) error {
 	t := s.trees[r.Room]
 	if t == nil {
@@ -63,14 +61,10 @@ func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) erro
 			s.trees[r.Room] = t
 		}
 	}
-	err := s.store.listed(ctx, q, r.Room, t.size(), upTo, func(p *place) error {
+	return s.store.listed(ctx, q, r.Room, t.size(), upTo, func(p *place) error {
 		if p.number != t.size()+1 {
 			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.Room, t.size())
 		}
 		return t.add(leaf(r.Room, p.entry()))
 	})
-	if err != nil && ctx.Err() == nil { // otherwise the next call reads on
-		delete(s.trees, r.Room)
-	}
-	return err
 }

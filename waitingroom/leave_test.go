@@ -290,3 +290,28 @@ func TestLeftBeforeTheDraw(t *testing.T) {
 		}
 	})
 }
+
+// Who left long ago is not taken off those who wait once more when the cursor passes the place.
+func TestWaitingDoesNotCountWhoLeft(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item = "", "" })
+		h.join(people(10)...)
+		for _, who := range people(3) {
+			if err := h.rooms.Leave(t.Context(), name, user(who)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.tick(time.Second)
+		if s := h.status(); s.Waiting != 7 {
+			t.Errorf("%d wait after three left", s.Waiting)
+		}
+		h.later(20 * time.Second)
+		if _, err := h.rooms.Advance(t.Context(), name, 2, waitingroom.Cause{}); err != nil {
+			t.Fatal(err)
+		}
+		h.later(4 * time.Second)
+		if s := h.status(); s.Served != 5 || s.Waiting != 5 {
+			t.Errorf("%d wait, the cursor is at %d", s.Waiting, s.Served)
+		}
+	})
+}

@@ -47,6 +47,7 @@ func (s *Service) pruneRoom(ctx context.Context, r *room) error {
 
 // shrink deletes a batch of the places of an old room, or all but the name of the room if it has none. It returns false when that is done.
 func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) {
+	deleted := false
 	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
 		more = false
 		n, err := s.store.exec(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, old.Room)
@@ -74,9 +75,12 @@ func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) 
 				return err
 			}
 		}
-		s.opts.Logger.InfoContext(ctx, "an old waiting room is deleted", slog.String("room", old.Room))
+		deleted = true
 		return nil
 	})
+	if err == nil && deleted {
+		s.opts.Logger.InfoContext(ctx, "an old waiting room is deleted", slog.String("room", old.Room))
+	}
 	return more, err
 }
 

@@ -3,8 +3,11 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"maps"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,19 +81,29 @@ func (s *Service) reread(ctx context.Context) (err error) {
 	for i := range rooms {
 		r := &rooms[i]
 		v, err := s.renew(ctx, before[r.Room], r, at)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrUnavailable):
 			return err
+		case err != nil: // the other rooms go on, and this one is stale
+			s.damaged.Do(func() {
+				s.opts.Logger.ErrorContext(ctx, "a waiting room cannot be read", slog.String("room", r.Room), slog.Any("error", err))
+			})
+			v = before[r.Room]
 		}
-		views[r.Room] = v
+		if v != nil {
+			views[r.Room] = v
+		}
 	}
 	var news []chan struct{}
 	for name, old := range before {
 		if views[name] == nil {
 			delete(s.trees, name)
 		}
-		if v := views[name]; v == nil || v.changedSince(old) {
+		switch v := views[name]; {
+		case v == old:
+		case v == nil || v.changedSince(old):
 			news = append(news, old.changed)
-		} else {
+		default:
 			v.changed = old.changed
 		}
 	}
@@ -117,9 +130,8 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 	v = &view{
 		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
 	}
-	since := int64(0)
 	if old != nil {
-		v.skipped, since = old.skipped, old.now
+		v.skipped = old.skipped
 	}
 	if old != nil && old.salt == r.salt {
 		v.subjects = old.subjects
@@ -133,9 +145,12 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 		}
 	}
 	if old != nil && old.drawn() == r.drawn() {
-		v.mu, v.orders = old.mu, old.orders
-	} else if v.orders, err = r.orders(); err != nil {
+		v.mu, v.orders, v.seed = old.mu, old.orders, old.seed
+	} else if err := v.readDraw(); err != nil {
 		return nil, err
+	}
+	if v.revoked, err = s.givenUp(ctx, r); err != nil || r.ended != "" {
+		return v, err
 	}
 	if lanes > 1 && r.Sale != "" && s.opts.Stock != nil {
 		quota, err := s.opts.Stock.Quota(ctx, r.Sale, r.Item)
@@ -143,45 +158,68 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 			v.quota = int64(quota)
 		}
 	}
-	if v.revoked, err = s.givenUp(ctx, r); err != nil || r.ended != "" {
-		return v, err
-	}
 	if r.Mode == ModeDraw && !r.drawn() {
-		if err := s.grow(ctx, s.store.db, r, r.gathered); err != nil {
-			return nil, err
-		}
+		reading, cancel := context.WithTimeout(ctx, readWithin) // a long list is read in several refreshes, so that it delays no other room
+		_ = s.grow(reading, s.store.db, r, r.gathered)          // the draw reads on, and returns what is wrong with the list
+		cancel()
+	}
+	return v, s.readSkipped(ctx, v, old)
+}
+
+// readSkipped brings v.skipped, which is that of the older view, up to date.
+func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
+	since, drawnNow, moved := int64(0), false, false
+	if old != nil {
+		since, drawnNow, moved = old.now, old.drawn() != v.drawn(), old.served() != v.served()
 	}
 	// A transaction may commit some time after the time that it wrote.
 	const overlap = 10 * time.Second
-	gone, err := s.store.places(ctx, s.store.db, r.Room, `changed_at > 0 AND changed_at > $2 AND turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') ORDER BY changed_at`,
+	gone, err := s.store.places(ctx, s.store.db, v.Room, `changed_at > 0 AND changed_at > $2 AND turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') ORDER BY changed_at`,
 		max(since-overlap.Milliseconds(), 0))
-	drawnNow := old != nil && old.drawn() != r.drawn()
-	if err != nil || len(gone) == 0 && !drawnNow {
-		return v, err
+	if err != nil {
+		return err
 	}
-	all := make([]map[int64]int64, lanes)
-	for i := range all {
-		all[i] = make(map[int64]int64, len(v.skipped[i]))
-		for number, position := range v.skipped[i] {
+	passed := func(lane int, position int64) bool { // and no longer counted among those who joined and have not had their turn
+		return (v.drawn() || v.Mode == ModeFIFO) && position < v.lanes[lane].Served
+	}
+	gone = slices.DeleteFunc(gone, func(p *place) bool { // a position of a draw is ten hashes
+		lane := v.laneOf(p)
+		return v.isSkipped(p) || passed(lane, v.position(lane, p.laneNumber))
+	})
+	if len(gone) == 0 && !drawnNow && !moved {
+		return nil
+	}
+	all := make([]map[int64]int64, len(v.lanes))
+	for lane := range all {
+		all[lane] = make(map[int64]int64, len(v.skipped[lane]))
+		for number, position := range v.skipped[lane] {
 			if drawnNow {
-				position = v.position(i, number)
+				position = v.position(lane, number)
 			}
-			all[i][number] = position
+			if !passed(lane, position) {
+				all[lane][number] = position
+			}
 		}
 	}
 	for _, p := range gone {
-		if !v.isSkipped(p) { // a position of a draw is ten hashes
-			lane := v.laneOf(p)
-			all[lane][p.laneNumber] = v.position(lane, p.laneNumber)
-		}
-	}
-	if r.drawn() || r.Mode == ModeFIFO { // those that the cursor has passed are read from the database anyway
-		for i := range all {
-			maps.DeleteFunc(all[i], func(_, position int64) bool { return position < r.lanes[i].Served })
-		}
+		lane := v.laneOf(p)
+		all[lane][p.laneNumber] = v.position(lane, p.laneNumber)
 	}
 	v.skipped = all
-	return v, nil
+	return nil
+}
+
+// readDraw reads the result of the draw, if the room has been drawn.
+func (v *view) readDraw() (err error) {
+	if v.drawn() {
+		d, err := v.result()
+		if err != nil {
+			return err
+		}
+		v.seed = hex.EncodeToString(d.seed[:])
+	}
+	v.orders, err = v.room.orders()
+	return err
 }
 
 // view returns this process's copy of a room. It reads the database if the room is not in the copy, or the copy is stale.

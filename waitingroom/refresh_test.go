@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/waitingroom"
@@ -45,4 +46,27 @@ func TestARefreshThatHangsEnds(t *testing.T) {
 	if err := h.rooms.Refresh(t.Context()); err != nil {
 		t.Errorf("when the database answers: %v", err)
 	}
+}
+
+// Damaged data of one room stop no other room.
+func TestADamagedRoomStopsNoOther(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) {
+			d.Room, d.Sale, d.Item, d.Capacity, d.Mode = "damaged", "", "", 1, waitingroom.ModeDraw
+		})
+		h.open(func(*waitingroom.Definition) {})
+		h.exec(`UPDATE waiting_rooms SET drawn = 1, drawn_at = 1, root = 'no root' WHERE room = 'damaged'`)
+		h.join("ann")
+		h.tick(time.Second)
+		if p := h.place("ann"); p.State != waitingroom.StateTurn {
+			t.Errorf("%+v", p)
+		}
+		h.tick(time.Minute)
+		if _, err := h.rooms.Room(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+		if s, err := h.rooms.Room(t.Context(), "damaged"); err != nil || s.Phase != waitingroom.PhaseRecovering {
+			t.Errorf("%v, %v", s.Phase, err)
+		}
+	})
 }

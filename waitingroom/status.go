@@ -2,7 +2,6 @@ package waitingroom
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"maps"
 	"slices"
@@ -68,7 +67,7 @@ func (s *Service) Room(ctx context.Context, name string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return v.status(s.now())
+	return v.status(s.now()), nil
 }
 
 // Rooms returns all rooms that are not deleted, by name.
@@ -82,11 +81,7 @@ func (s *Service) Rooms(ctx context.Context) ([]Status, error) {
 		if views[name].deleted() {
 			continue
 		}
-		status, err := views[name].status(s.now())
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, status)
+		all = append(all, views[name].status(s.now()))
 	}
 	return all, nil
 }
@@ -101,7 +96,7 @@ func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, er
 	return v.changed, nil
 }
 
-func (v *view) status(local time.Time) (Status, error) {
+func (v *view) status(local time.Time) Status {
 	now := v.clockNow(local)
 	status := Status{
 		Definition: v.Definition, Phase: v.phase(now), Now: time.UnixMilli(now).UTC(), Served: v.served(), Joined: v.joined, Brake: v.brake, Lag: time.Duration(v.lagMS) * time.Millisecond, Message: v.message,
@@ -119,12 +114,8 @@ func (v *view) status(local time.Time) (Status, error) {
 	if v.Mode == ModeDraw {
 		status.Draw = &Draw{Commitment: v.commit}
 		if v.drawn() {
-			d, err := v.result()
-			if err != nil {
-				return Status{}, err
-			}
-			status.Draw.Secret, status.Draw.Root, status.Draw.Seed, status.Draw.N = v.secret, v.root, hex.EncodeToString(d.seed[:]), v.nDrawn
+			status.Draw.Secret, status.Draw.Root, status.Draw.Seed, status.Draw.N = v.secret, v.root, v.seed, v.nDrawn
 		}
 	}
-	return status, nil
+	return status
 }

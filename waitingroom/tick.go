@@ -11,11 +11,14 @@ import (
 // tick gives turns in a room, unless another process has just done it. One transaction locks the room, so what it decides is still true
 // when it is written.
 func (s *Service) tick(ctx context.Context, name string) error {
+	var before, after room
 	err := s.store.inTx(ctx, func(tx *sql.Tx) error {
 		r, err := s.store.lock(ctx, tx, name, tickEvery.Milliseconds()*3/4)
 		if err != nil {
 			return err
 		}
+		before = *r
+		defer func() { after = *r }()
 		dt := r.now - r.tickedAt
 		if r.tickedAt == 0 {
 			dt = tickEvery.Milliseconds()
@@ -51,10 +54,17 @@ func (s *Service) tick(ctx context.Context, name string) error {
 		}
 		return s.store.write(ctx, tx, r)
 	})
-	if errors.Is(err, ErrUnknownRoom) { // another process has just ticked it
+	switch {
+	case errors.Is(err, ErrUnknownRoom): // another process has just ticked it
 		return nil
+	case err != nil:
+		return err
+	case after.drawn() && !before.drawn():
+		s.opts.Logger.InfoContext(ctx, "a waiting room has drawn its order", slog.String("room", name), slog.Int64("places", after.nDrawn), slog.String("root", after.root))
+	case after.ended == PhaseExhausted && before.ended == "":
+		s.opts.Logger.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.String("room", name), slog.Int64("waiting", after.joined-after.served()))
 	}
-	return err
+	return nil
 }
 
 // serve settles what became of passes, and moves the cursor.
@@ -89,7 +99,6 @@ func (s *Service) exhaust(ctx context.Context, r *room) error {
 		return nil //nolint:nilerr // the next tick asks again
 	}
 	r.ended, r.endedAt = PhaseExhausted, r.now
-	s.opts.Logger.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.String("room", r.Room), slog.Int64("waiting", r.joined-r.served()))
 	return nil
 }
 

@@ -12,11 +12,12 @@ type view struct {
 	room
 	fetched  time.Time         // by this process's clock
 	changed  chan struct{}     // closed when there is a newer one
-	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred before their turn; before the draw without meaning
+	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
 	revoked  map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
 	moved    []*progress       // by lane
 	subjects *keyhash.Key      // makes the hashes of visitors
 	quota    int64             // units that a user may order; 0: not known, or not needed
+	seed     string            // of the draw, in hexadecimal; empty before it
 
 	mu     *sync.Mutex
 	orders []order // by lane; guarded by mu, and shared by the views of one draw
