@@ -1,13 +1,16 @@
 package bans
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrUnavailable means that the store failed or did not answer in time. It wraps the store's error too.
 	ErrUnavailable = errors.New("bans: store unavailable")
 
-	// ErrFull means that a store already keeps Max bans in force. It is returned only inside ErrUnavailable.
-	ErrFull = errors.New("bans: list is full")
+	// ErrFull means that Max bans are in force: the ban was not made, and is not until others end or are lifted.
+	ErrFull = fmt.Errorf("bans: at most %d bans can be in force; lift some, or ban a network instead of addresses", Max)
 
 	// ErrRefused means that the target of a ban is on the allowlist, or is this machine.
 	ErrRefused = errors.New("bans: ban refused")

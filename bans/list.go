@@ -117,7 +117,7 @@ func (l *List) All() []Ban {
 
 // Ban executes order and returns the resulting ban. An order without a rule replaces the ban in force; an order with a rule never
 // shortens it. The error is ErrRefused if the target is on the allowlist or is this machine, ErrInvalid, or ErrUnavailable. After
-// ErrUnavailable the ban may have been made, unless it wraps ErrFull.
+// ErrUnavailable the ban may have been made.
 func (l *List) Ban(ctx context.Context, order Order) (Ban, error) {
 	target, err := ParseTarget(string(order.Kind), order.Value)
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *List) Ban(ctx context.Context, order Order) (Ban, error) {
 	}
 	b, ok := state.find(target)
 	if !ok {
-		return Ban{}, fmt.Errorf("%w: ban: %w", ErrUnavailable, ErrFull)
+		return Ban{}, ErrFull
 	}
 	return b, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (rc *recoverer) tryLead(ctx context.Context, sale string, fn func(context.C
 	case rc.leading <- struct{}{}:
 		defer func() { <-rc.leading }()
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return false, fmt.Errorf("%w: another sale is being rebuilt: %w", ErrUnavailable, ctx.Err())
 	}
 	return rc.store.Lead(ctx, sale, fn)
 }

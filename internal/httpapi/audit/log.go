@@ -112,22 +112,25 @@ func (l *Log) Middleware(operation, detail string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			ctx := c.Request().Context()
+			outcome := error(problem.New(problem.Internal)) // of a panic
+			defer func() {
+				stored := c.Get(detail)
+				if r := request.Of(ctx); !r.Grant.Role.May(auth.ForOperators) {
+					before, due := l.forbidden.due(r.Grant.Name, operation, time.Now())
+					if !due {
+						return
+					}
+					if before > 0 {
+						stored = map[string]int{"refused_before": before}
+					}
+				}
+				l.Note(ctx, operation, stored, outcome)
+			}()
 			err := next(c)
-			outcome := err
+			outcome = err
 			if status := c.Response().Status; err == nil && status >= http.StatusBadRequest {
 				outcome = problem.New(problem.OfStatus(status))
 			}
-			stored := c.Get(detail)
-			if r := request.Of(ctx); !r.Grant.Role.May(auth.ForOperators) {
-				before, due := l.forbidden.due(r.Grant.Name, operation, time.Now())
-				if !due {
-					return err
-				}
-				if before > 0 {
-					stored = map[string]int{"refused_before": before}
-				}
-			}
-			l.Note(ctx, operation, stored, outcome)
 			return err
 		}
 	}

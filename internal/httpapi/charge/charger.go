@@ -58,7 +58,7 @@ func (c *Charger) ChargeUnless(
 	ctx context.Context, within time.Duration, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
 	r := request.Of(ctx)
-	rest, cancel, err = c.chargeOrSolve(ctx, within, r, c.RequestOf(r), excused)
+	rest, cancel, _, err = c.chargeOrSolve(ctx, within, r, c.RequestOf(r), nil, excused)
 	if errors.Is(err, admission.ErrInvalidRequest) {
 		p := problem.New(problem.Internal)
 		p.Cause = err
@@ -78,15 +78,17 @@ func (c *Charger) Middleware(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// ChargeAndSolve asks the rules, and then needs a solution for b, which also answers rules that challenge the request. The rules come first,
-// because a solution is valid only once, and verifying it costs more than charging.
-func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding) error {
+// ChargeAndSolve asks the rules, and then needs a solution for b if needed returns true. The same solution answers rules that challenge the
+// request. The rules come first, because needed may read a store, a solution is valid only once, and verifying it costs more than charging.
+func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding, needed func() (bool, error)) error {
 	r := request.Of(ctx)
 	req := c.RequestOf(r)
-	req.Solved = true
-	_, cancel, err := c.chargeOrSolve(ctx, 0, r, req, nil)
+	_, cancel, solved, err := c.chargeOrSolve(ctx, 0, r, req, &b, nil)
 	cancel()
-	if err != nil {
+	if err != nil || solved {
+		return err
+	}
+	if yes, err := needed(); err != nil || !yes {
 		return err
 	}
 	token := r.HTTP.Header.Get(challenge.SolutionField)
@@ -103,17 +105,17 @@ func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding) error {
 
 // ChargeFor charges req, which a gateway asks about with the request of ctx.
 func (c *Charger) ChargeFor(ctx context.Context, req admission.Request) error {
-	_, cancel, err := c.chargeOrSolve(ctx, 0, request.Of(ctx), req, nil)
+	_, cancel, _, err := c.chargeOrSolve(ctx, 0, request.Of(ctx), req, nil, nil)
 	cancel()
 	return err
 }
 
 // chargeOrSolve charges req, unless it would be refused and excused returns true; nil excuses nothing. If only a challenge is
-// missing and the caller sent a solution, the solution is verified and the request is charged again. It is not verified
+// missing and the caller sent a solution for b (nil: for orders), the solution is verified and the request is charged again. It is not verified
 // earlier, because a solution is valid only once, and verifying it costs more than charging.
 func (c *Charger) chargeOrSolve(
-	ctx context.Context, within time.Duration, r *request.Info, req admission.Request, excused func(context.Context) bool,
-) (rest context.Context, cancel context.CancelFunc, err error) {
+	ctx context.Context, within time.Duration, r *request.Info, req admission.Request, b *captcha.Binding, excused func(context.Context) bool,
+) (rest context.Context, cancel context.CancelFunc, solved bool, err error) {
 	var d admission.Decision
 	if !r.Placing {
 		defer func() {
@@ -125,20 +127,22 @@ func (c *Charger) chargeOrSolve(
 	rest, cancel = loadshed.Bounded(ctx, within)
 	d, err = c.charge(rest, req, excused)
 	if err == nil && d.Reason == admission.CaptchaRequired && c.Challenges != nil {
-		b := c.Challenges.OrderBinding(&req)
+		if b == nil {
+			b = new(c.Challenges.OrderBinding(&req))
+		}
 		token := r.HTTP.Header.Get(challenge.SolutionField)
 		admissionhttp.WriteFields(r.Header, &d) // of the refusal, unless the solution helps
 		if token == "" {
 			p := denied(&d)
-			p.Challenge = c.Challenges.ChallengeFor(b)
-			return rest, cancel, p
+			p.Challenge = c.Challenges.ChallengeFor(*b)
+			return rest, cancel, false, p
 		}
 		err = c.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
-			err = r.Stay.Outside(func() error { return c.Challenges.Verify(ctx, token, b, req.IP) })
+			err = r.Stay.Outside(func() error { return c.Challenges.Verify(ctx, token, *b, req.IP) })
 		}
 		if err != nil {
-			return rest, cancel, err
+			return rest, cancel, false, err
 		}
 		cancel()
 		rest, cancel = loadshed.Bounded(ctx, within) // verifying may have used up the first deadline
@@ -146,11 +150,11 @@ func (c *Charger) chargeOrSolve(
 		d, err = c.charge(rest, req, nil) // excused was called before
 	}
 	if err != nil {
-		return rest, cancel, err
+		return rest, cancel, false, err
 	}
 	admissionhttp.WriteFields(r.Header, &d)
 	r.Charged = d
-	return rest, cancel, denial(&d)
+	return rest, cancel, req.Solved, denial(&d)
 }
 
 // charge is the only place that charges requests in this process.

@@ -39,6 +39,7 @@ var reasonOf = []struct {
 	{admission.ErrUnknownRule, UnknownRule},
 	{bans.ErrUnavailable, StoreUnavailable},
 	{bans.ErrRefused, Conflict},
+	{bans.ErrFull, Conflict},
 	{bans.ErrInvalid, Invalid},
 	{admission.ErrInvalidRequest, Invalid},
 	{login.ErrInvalid, Invalid},

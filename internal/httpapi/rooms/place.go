@@ -1,7 +1,6 @@
 package rooms
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -27,8 +26,8 @@ type Visitors struct {
 	Rooms   *waitingroom.Service
 	Charger interface {
 		Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error)
-		// ChargeAndSolve is Charge, and needs a solution of a challenge for b.
-		ChargeAndSolve(ctx context.Context, b captcha.Binding) error
+		// ChargeAndSolve is Charge, and then needs a solution of a challenge for b if needed returns true.
+		ChargeAndSolve(ctx context.Context, b captcha.Binding, needed func() (bool, error)) error
 	}
 	Challenges *challenge.Handlers // nil: challenges cannot be solved
 	Draining   func() bool         // waits end then
@@ -174,22 +173,19 @@ func (h *Visitors) Enter(ctx context.Context, name string, who waitingroom.Visit
 
 // charge asks the rules, and for a solution if the room wants one and the visitor has no place yet.
 func (h *Visitors) charge(ctx context.Context, room *waitingroom.Status, who waitingroom.Visitor) error {
-	if room.Captcha && h.Challenges != nil {
-		p, err := h.Rooms.Place(ctx, room.Room, who)
-		joins := errors.Is(err, waitingroom.ErrNotJoined) || err == nil && room.MayRejoin(p.State)
-		if err != nil && !joins {
-			_, cancel, charged := h.Charger.Charge(ctx, 0)
-			cancel()
-			return cmp.Or(charged, err)
-		}
-		if joins {
-			req := request.Of(ctx).Admission(h.Challenges.Proxies)
-			return h.Charger.ChargeAndSolve(ctx, h.Challenges.RoomBinding(room.Room, &req))
-		}
+	if !room.Captcha || h.Challenges == nil {
+		_, cancel, err := h.Charger.Charge(ctx, 0)
+		cancel()
+		return err
 	}
-	_, cancel, err := h.Charger.Charge(ctx, 0)
-	cancel()
-	return err
+	req := request.Of(ctx).Admission(h.Challenges.Proxies)
+	return h.Charger.ChargeAndSolve(ctx, h.Challenges.RoomBinding(room.Room, &req), func() (joins bool, err error) {
+		p, err := h.Rooms.Place(ctx, room.Room, who)
+		if errors.Is(err, waitingroom.ErrNotJoined) {
+			return true, nil
+		}
+		return err == nil && room.MayRejoin(p.State), err
+	})
 }
 
 type placeInput struct {

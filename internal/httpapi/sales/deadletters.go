@@ -10,9 +10,6 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// replayWithin bounds a replay, which continues when its caller hangs up.
-const replayWithin = 10 * time.Second
-
 // DeadLetters are the handlers for dead letters.
 type DeadLetters struct {
 	Orders interface {
@@ -70,9 +67,7 @@ func (h *DeadLetters) Replay(ctx context.Context, in *replayInput) (*orderOutput
 		return nil, err
 	}
 	viewer := request.Of(ctx).Viewer()
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), replayWithin)
-	defer done()
-	o, err := h.Orders.Replay(ctx, id)
+	o, err := h.Orders.Replay(context.WithoutCancel(ctx), id)
 	if err != nil {
 		return nil, err
 	}
