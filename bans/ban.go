@@ -39,8 +39,8 @@ type Ban struct {
 // Lifted reports whether b was lifted by an operator.
 func (b *Ban) Lifted() bool { return !b.Until.After(b.Since) }
 
-// Max is how many targets a store remembers at once, banned now or recently. A full store accepts no further bans.
-const Max = 1_000_000
+// maxBans is how many targets a store remembers at once, banned now or recently. A full store accepts no further bans.
+const maxBans = 1_000_000
 
 const (
 	maxLength    = 10 * 366 * 24 * time.Hour

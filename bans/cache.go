@@ -118,7 +118,7 @@ func (l *cache) take(b *Ban, at time.Time, now int64) {
 	left := b.Until.Sub(at)
 	if !b.Lifted() && left > 0 {
 		delete(l.lifted, b.Target)
-		if l.size() < Max {
+		if l.size() < maxBans {
 			l.hold(k, &heldBan{*b, now + int64(left), l.generation})
 		}
 		return

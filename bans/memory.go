@@ -53,7 +53,7 @@ type storedBan struct {
 
 func newStoredBans(most int) *storedBans {
 	return &storedBans{
-		origin: rand.Text(), most: cmp.Or(most, Max), known: map[Target]*list.Element{}, order: list.New(), alive: map[string]int64{},
+		origin: rand.Text(), most: cmp.Or(most, maxBans), known: map[Target]*list.Element{}, order: list.New(), alive: map[string]int64{},
 	}
 }
 

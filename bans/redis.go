@@ -57,7 +57,7 @@ func (s *RedisStore) exchange(ctx context.Context, key string, news *News) (Stat
 		events = eventsPage
 	}
 	args := []any{
-		now, key, news.Process, news.Since, rand.Text(), cmp.Or(s.most, Max), page, events, maxEvents,
+		now, key, news.Process, news.Since, rand.Text(), cmp.Or(s.most, maxBans), page, events, maxEvents,
 		len(news.Put), len(news.Lift), len(news.Restore), len(news.Logged), len(news.Ask),
 	}
 	memory := memoryOfBans.Microseconds()

@@ -14,15 +14,13 @@ import (
 
 const (
 	defaultFailures = 3
-	defaultPause    = 30 * time.Second
+	fallbackPause   = 30 * time.Second // until the provider is tried again
 )
 
 // FallbackOptions are the options of a Fallback. The zero value is usable.
 type FallbackOptions struct {
 	// Failures is the number of consecutive failures after which the provider counts as unavailable. Zero means 3.
 	Failures int
-	// Pause is the time until the provider is tried again. Zero means 30 s.
-	Pause time.Duration
 	// Logger gets a message when the provider does not answer, becomes unavailable and recovers. Nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -45,19 +43,16 @@ func NewFallback(primary *SiteVerify, proof *ProofOfWork, o FallbackOptions) (*F
 	if primary == nil || proof == nil {
 		return nil, errors.New("captcha: NewFallback requires both providers")
 	}
-	if o.Failures < 0 || o.Pause < 0 {
-		return nil, fmt.Errorf("captcha: Failures and Pause must be positive, got %d and %v", o.Failures, o.Pause)
+	if o.Failures < 0 {
+		return nil, fmt.Errorf("captcha: Failures must be positive, got %d", o.Failures)
 	}
 	if o.Failures == 0 {
 		o.Failures = defaultFailures
 	}
-	if o.Pause == 0 {
-		o.Pause = defaultPause
-	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Fallback{primary: primary, proof: proof, opts: o, breaker: breaker.New(o.Failures, o.Pause)}, nil
+	return &Fallback{primary: primary, proof: proof, opts: o, breaker: breaker.New(o.Failures, fallbackPause)}, nil
 }
 
 // Name implements Provider.

@@ -83,8 +83,8 @@ func refusal(sale *Sale, g *snapshot, now time.Time) (Reason, time.Duration) {
 	}
 	then := *sale
 	then.Switch = g.switched
-	state := then.StateAt(g.now)
-	if state != sale.StateAt(now) {
+	state := then.stateAt(g.now)
+	if state != sale.stateAt(now) {
 		return "", 0
 	}
 	switch state {

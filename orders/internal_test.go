@@ -185,7 +185,7 @@ func TestStateFollowsTheSwitchAndTheClock(t *testing.T) {
 		{SwitchClosed, 2 * time.Hour, StateClosed},
 	} {
 		sale := Sale{Switch: c.at, StartsAt: start, EndsAt: end}
-		if got := sale.StateAt(start.Add(c.offset)); got != c.want {
+		if got := sale.stateAt(start.Add(c.offset)); got != c.want {
 			t.Errorf("%s at %v: %s, want %s", c.at, c.offset, got, c.want)
 		}
 	}

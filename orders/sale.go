@@ -82,8 +82,8 @@ func (s *Sale) Item(id string) (*Item, bool) {
 	return &s.Items[i], true
 }
 
-// StateAt returns the state at a time of Redis' clock. It ignores recoveries.
-func (s *Sale) StateAt(now time.Time) State {
+// stateAt returns the state at a time of Redis' clock. It ignores recoveries.
+func (s *Sale) stateAt(now time.Time) State {
 	switch {
 	case s.Switch == SwitchClosed:
 		return StateClosed

@@ -50,7 +50,7 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 	}
 	now, _ := w.clock.now()
 	status.Now = now.UTC()
-	status.State = l.StateAt(now)
+	status.State = l.stateAt(now)
 	if recovering && status.State != StateClosed && !l.cached[l.Items[0].ID].keysExpiredAt(now) {
 		status.State = StateRecovering
 	}
@@ -90,7 +90,7 @@ func (w *catalogWatch) SaleStates() ([]SaleStatus, error) {
 	list := make([]SaleStatus, 0, len(c.sales))
 	for _, id := range slices.Sorted(maps.Keys(c.sales)) {
 		l := c.sales[id]
-		list = append(list, SaleStatus{Sale: l.Sale, State: l.StateAt(now), Now: now.UTC()})
+		list = append(list, SaleStatus{Sale: l.Sale, State: l.stateAt(now), Now: now.UTC()})
 	}
 	return list, nil
 }

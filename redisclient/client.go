@@ -33,8 +33,8 @@ func Open(url string) (*Client, error) {
 // New is Open for changed settings. It replaces opts.OnConnect. Without retries no command runs twice; set MaxRetries only if
 // that is harmless.
 func New(opts *redis.UniversalOptions) (*Client, error) {
-	c := &Client{RunIDs: NewRunIDWatcher(isCluster(opts)), opts: *opts}
-	c.opts.OnConnect = c.RunIDs.OnConnect
+	c := &Client{RunIDs: newRunIDWatcher(isCluster(opts)), opts: *opts}
+	c.opts.OnConnect = c.RunIDs.onConnect
 	c.UniversalClient = NewUniversal(&c.opts)
 	var err error
 	if c.Batched, err = AutoPipeline(c.UniversalClient); err != nil {

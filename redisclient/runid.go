@@ -24,14 +24,14 @@ type RunIDWatcher struct {
 	notify     []chan<- struct{} // guarded by mu
 }
 
-// NewRunIDWatcher returns a watcher for one client. On a cluster, connections lead to many servers, so only a server that was never seen
+// newRunIDWatcher returns a watcher for one client. On a cluster, connections lead to many servers, so only a server that was never seen
 // before counts as a change.
-func NewRunIDWatcher(cluster bool) *RunIDWatcher {
+func newRunIDWatcher(cluster bool) *RunIDWatcher {
 	return &RunIDWatcher{runs: make(map[string]struct{}), cluster: cluster}
 }
 
-// OnConnect asks the server for its run id.
-func (w *RunIDWatcher) OnConnect(ctx context.Context, conn *redis.Conn) error {
+// onConnect asks the server for its run id.
+func (w *RunIDWatcher) onConnect(ctx context.Context, conn *redis.Conn) error {
 	run, err := RunID(ctx, conn)
 	if err != nil {
 		return err

@@ -50,14 +50,15 @@ func (f *facts) usedPart() float64 {
 // when they are not: additive increase, multiplicative decrease (Chiu and Jain 1989), as TCP shares a link. It acts with the delay with which
 // people order, so it swings between too slow and too fast.
 const (
-	brakeFloor = 1.0 / maxTurns // a turn a tick
-	brakeRise  = 0.02
+	commitWithin = 2 * time.Second // the time in which accepted orders should be committed
+	brakeFloor   = 1.0 / maxTurns  // a turn a tick
+	brakeRise    = 0.02
 )
 
 // adjustBrake moves the brake, dt ms after the last time.
-func (r *room) adjustBrake(target time.Duration, dt int64) {
+func (r *room) adjustBrake(dt int64) {
 	seconds := float64(min(max(dt, 0), 1000)) / 1000
-	if r.lagMS > target.Milliseconds() {
+	if r.lagMS > commitWithin.Milliseconds() {
 		r.brake = max(brakeFloor, r.brake*math.Exp2(-seconds))
 		return
 	}

@@ -3,7 +3,6 @@ package waitingroom
 import (
 	"math"
 	"testing"
-	"time"
 )
 
 // The controller: how many turns, and units for them, a tick may give.
@@ -58,7 +57,7 @@ func TestBrake(t *testing.T) {
 		"back":          {0.5, 60, -5000, 0.5},
 	} {
 		r := room{brake: tt.brake, lagMS: int64(tt.lag * 1000)}
-		if r.adjustBrake(2*time.Second, tt.dt); math.Abs(r.brake-tt.want) > 1e-9 {
+		if r.adjustBrake(tt.dt); math.Abs(r.brake-tt.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", what, r.brake, tt.want)
 		}
 	}

@@ -41,7 +41,7 @@ func checkLanes(lanes []Lane) string {
 	open := false
 	for _, l := range lanes {
 		switch {
-		case !validName(l.Name):
+		case !ValidName(l.Name):
 			return fmt.Sprintf("named with 1 to 64 of a-z, 0-9 and -, got %.80q", l.Name)
 		case seen[l.Name]:
 			return fmt.Sprintf("named differently, got %q twice", l.Name)
@@ -103,9 +103,9 @@ func (d *Definition) sameLanes(next *Definition) bool {
 type lane struct {
 	Lane
 
-	Served int64   `json:"served"` // positions below it have had their turn
-	Drawn  int64   `json:"drawn"`  // places that were drawn
-	Pass   float64 `json:"pass"`
+	Served      int64   `json:"served"` // positions below it have had their turn
+	Drawn       int64   `json:"drawn"`  // places that were drawn
+	VirtualTime float64 `json:"pass"`
 
 	tail laneTail
 }
@@ -198,7 +198,7 @@ func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (cho
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lanes[a].Pass, lanes[b].Pass) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lanes[a].VirtualTime, lanes[b].VirtualTime) })
 	for n, i := range order {
 		yes, stop, err := waits(i)
 		if err != nil || stop {
@@ -208,7 +208,7 @@ func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (cho
 			continue
 		}
 		for _, idle := range order[:n] {
-			lanes[idle].Pass = lanes[i].Pass
+			lanes[idle].VirtualTime = lanes[i].VirtualTime
 		}
 		return i, true, nil
 	}
@@ -216,11 +216,11 @@ func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (cho
 }
 
 // countTurn counts a turn of the lane.
-func (l *lane) countTurn() { l.Pass += 1 / float64(l.Share) }
+func (l *lane) countTurn() { l.VirtualTime += 1 / float64(l.Share) }
 
 // turnsBefore returns how many turns another lane gets at most until l has given n more, if somebody waits in l all that time: choose prefers
 // the other one only while its pass is not above that of l at its last turn.
 func (l *lane) turnsBefore(other *lane, n int64) int64 {
-	last := l.Pass + float64(n-1)/float64(l.Share)
-	return max(0, int64(math.Ceil((last-other.Pass)*float64(other.Share)))+1) // rounded up, because passes are sums of rounded fractions
+	last := l.VirtualTime + float64(n-1)/float64(l.Share)
+	return max(0, int64(math.Ceil((last-other.VirtualTime)*float64(other.Share)))+1) // rounded up, because virtual times are sums of rounded fractions
 }

@@ -17,7 +17,7 @@ import (
 
 // Put creates or changes a room. It returns an ErrInvalid or ErrConflict, and is idempotent.
 func (s *Service) Put(ctx context.Context, d Definition) (status Status, created bool, err error) {
-	if err := d.Validate(); err != nil {
+	if err := d.validate(); err != nil {
 		return Status{}, false, err
 	}
 	if d.Sale != "" && s.opts.Stock == nil {

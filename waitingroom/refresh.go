@@ -225,7 +225,7 @@ func (v *view) readDraw() (err error) {
 // view returns this process's copy of a room. It reads the database if the room is not in the copy, or the copy is stale.
 func (s *Service) view(ctx context.Context, name string) (*view, error) {
 	v := (*s.views.Load())[name]
-	if v == nil && !validName(name) { // costs no read
+	if v == nil && !ValidName(name) { // costs no read
 		return nil, ErrUnknownRoom
 	}
 	if v == nil || v.stale(s.now()) {

@@ -77,16 +77,16 @@ func (d *Definition) MayRejoin(s State) bool {
 	return s == StateLapsed || s == StateLeft || s == StateDone && d.Sale == ""
 }
 
-// validName reports whether a room, or a lane, can have a name.
-func validName(name string) bool { return names.Lower(name, "-", 64) }
+// ValidName reports whether a room, or a lane, can have a name.
+func ValidName(name string) bool { return names.Lower(name, "-", 64) }
 
-// Validate returns an ErrInvalid for a definition that cannot be stored.
-func (d *Definition) Validate() error {
+// validate returns an ErrInvalid for a definition that cannot be stored.
+func (d *Definition) validate() error {
 	wrong := func(field, format string, args ...any) error {
 		return invalid(field, "be "+format, args...)
 	}
 	switch {
-	case !validName(d.Room):
+	case !ValidName(d.Room):
 		return wrong("room", "1 to 64 of a-z, 0-9 and -, got %.80q", d.Room)
 	case (d.Sale == "") != (d.Item == ""):
 		return wrong("sale and item", "given together, or neither")

@@ -29,9 +29,6 @@ type Options struct {
 	Stock Stock
 	// KeepAfterEnd is how long after its end a room is deleted, with its places. Its name stays, as that of a closed room. Zero: never.
 	KeepAfterEnd time.Duration
-	// CommitWithin is the time in which accepted orders should be committed: a room of a sale gives fewer turns while they take longer.
-	// Default: 2 s.
-	CommitWithin time.Duration
 	// Banned returns why a user may not have a turn, or "", and whose ban it is, for operators. Nil: nobody is banned.
 	Banned func(user string) (why, by string)
 	// Logger receives the messages for operators. Default: slog.Default().
@@ -69,9 +66,6 @@ const (
 func New(store *Store, opts Options) *Service {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
-	}
-	if opts.CommitWithin == 0 {
-		opts.CommitWithin = 2 * time.Second
 	}
 	if opts.Banned == nil {
 		opts.Banned = func(string) (why, by string) { return "", "" }

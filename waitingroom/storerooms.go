@@ -83,7 +83,7 @@ func (s *Store) change(ctx context.Context, name string, alter func(tx *sql.Tx, 
 
 // lock locks a room's row and reads the room, unless its last tick is younger than idle ms. It returns ErrUnknownRoom if there is none.
 func (s *Store) lock(ctx context.Context, tx *sql.Tx, name string, idle int64) (*room, error) {
-	if !validName(name) {
+	if !ValidName(name) {
 		return nil, ErrUnknownRoom
 	}
 	// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.

@@ -81,7 +81,7 @@ func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) erro
 	if err := s.lapse(ctx, tx, r, f); err != nil {
 		return err
 	}
-	r.adjustBrake(s.opts.CommitWithin, r.sinceTick)
+	r.adjustBrake(r.sinceTick)
 	if r.held {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 func Config(cfg asynq.Config) asynq.Config {
 	isFailure, delay, handler := cfg.IsFailure, cfg.RetryDelayFunc, cfg.ErrorHandler
 	cfg.IsFailure = func(err error) bool {
-		if IsPutBack(err) {
+		if isPutBack(err) {
 			return false
 		}
 		return err != nil && (isFailure == nil || isFailure(err))
@@ -32,7 +32,7 @@ func Config(cfg asynq.Config) asynq.Config {
 	}
 	if handler != nil {
 		cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(ctx context.Context, t *asynq.Task, err error) {
-			if !IsPutBack(err) {
+			if !isPutBack(err) {
 				handler.HandleError(ctx, t, err)
 			}
 		})
@@ -43,8 +43,8 @@ func Config(cfg asynq.Config) asynq.Config {
 	return cfg
 }
 
-// IsPutBack reports whether a handler's error means that Limit has put the task back: it got no permit, or has lost it.
-func IsPutBack(err error) bool {
+// isPutBack reports whether a handler's error means that Limit has put the task back: it got no permit, or has lost it.
+func isPutBack(err error) bool {
 	var back *putBack
 	return errors.As(err, &back)
 }
