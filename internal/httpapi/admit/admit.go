@@ -26,17 +26,20 @@ const atOnce = 32
 
 // Decisions are the handlers that decide requests. They are safe for concurrent use once their fields are set.
 type Decisions struct {
-	Gate interface {
-		Check(ctx context.Context, req admission.Request) (admission.Decision, error)
-		RefundRequest(ctx context.Context, req admission.Request) (admission.Decision, error)
-		Reset(ctx context.Context, req admission.Request, rule string) (admission.Decision, error)
-		Explain(ctx context.Context, req admission.Request) (admission.Explanation, error)
-	}
+	Gate    Gate
 	Charger interface {
 		// Decide charges a request. A denial is not an error.
 		Decide(ctx context.Context, req admission.Request) (admission.Decision, error)
 	}
 	Errors request.ErrorWriter
+}
+
+// Gate decides requests in other ways than charging them. What changes counts continues when ctx is cancelled.
+type Gate interface {
+	Check(ctx context.Context, req admission.Request) (admission.Decision, error)
+	RefundRequest(ctx context.Context, req admission.Request) (admission.Decision, error)
+	Reset(ctx context.Context, req admission.Request, rule string) (admission.Decision, error)
+	Explain(ctx context.Context, req admission.Request) (admission.Explanation, error)
 }
 
 type subject struct {

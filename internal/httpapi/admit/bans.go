@@ -15,14 +15,17 @@ import (
 
 // Bans are the handlers for bans. They are safe for concurrent use once their fields are set.
 type Bans struct {
-	Gate interface {
-		Bans() []bans.Ban
-		Ban(ctx context.Context, order bans.Order) (bans.Ban, error)
-		Lift(ctx context.Context, target bans.Target) (ok bool, err error)
-	}
+	Gate    BansGate
 	History BanHistory // nil: no history
 	// Forgive deletes the failed logins that a target may have been banned for. Nil: not called.
 	Forgive func(ctx context.Context, target bans.Target) error
+}
+
+// BansGate has the bans in force.
+type BansGate interface {
+	Bans() []bans.Ban
+	Ban(ctx context.Context, order bans.Order) (bans.Ban, error)
+	Lift(ctx context.Context, target bans.Target) (ok bool, err error)
 }
 
 // BanHistory lists bans and their ends.

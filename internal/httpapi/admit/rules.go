@@ -14,15 +14,18 @@ import (
 
 // Rules are the handlers for the rules. They are safe for concurrent use once their fields are set.
 type Rules struct {
-	Gate interface {
-		Rules() *rules.Set
-		Reload() (*rules.Set, error)
-		Stats() admission.Stats
-	}
+	Gate RulesGate
 	// Reloaded is called after the rules file was loaded, with what else it declares. Nil: not called.
 	Reloaded func(ctx context.Context)
 	// ReloadKoala loads the file with rules in Koala's format. Nil: there is none.
 	ReloadKoala func() error
+}
+
+// RulesGate has the rules in force.
+type RulesGate interface {
+	Rules() *rules.Set
+	Reload() (*rules.Set, error)
+	Stats() admission.Stats
 }
 
 type rulesOutput struct {

@@ -22,11 +22,7 @@ import (
 
 // A Charger asks the rules about requests. It is safe for concurrent use once its fields are set.
 type Charger struct {
-	Gate interface {
-		Limit
-		// ChargeUnless calls excused before it refuses a request; an excused request is admitted without being counted.
-		ChargeUnless(ctx context.Context, req admission.Request, excused func(context.Context) bool) (admission.Decision, error)
-	}
+	Gate         Gate
 	Proxies      auth.Proxies
 	Challenges   *challenge.Handlers                                          // nil: challenges cannot be solved
 	CaptchaLimit Limit                                                        // of challenges and solutions, independent of the rules; nil: none
@@ -34,6 +30,13 @@ type Charger struct {
 	Tracer       trace.Tracer                                                 // nil: no spans
 	Decided      func(*admission.Request, *admission.Decision, time.Duration) // nil: not called
 	Errors       request.ErrorWriter
+}
+
+// Gate charges requests by the rules.
+type Gate interface {
+	Limit
+	// ChargeUnless calls excused before it refuses a request; an excused request is admitted without being counted.
+	ChargeUnless(ctx context.Context, req admission.Request, excused func(context.Context) bool) (admission.Decision, error)
 }
 
 // A Limit charges requests, as an *admission.Gate does.

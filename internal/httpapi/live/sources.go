@@ -33,15 +33,18 @@ type Orders interface {
 	Committed() uint64
 }
 
+// Gate is what the page reads of an *admission.Gate.
+type Gate interface {
+	Stats() admission.Stats
+	Bans() []bans.Ban
+}
+
 // A Collector collects the data of the page. Its fields are set before Feed is called.
 type Collector struct {
 	Options
 
-	Orders Orders
-	Gate   interface {
-		Stats() admission.Stats
-		Bans() []bans.Ban
-	}
+	Orders     Orders
+	Gate       Gate
 	Health     *health.Handlers
 	Rules      func() []string                                     // names of the rules in force
 	Semaphores func(context.Context) ([]livepage.Semaphore, error) // nil: none

@@ -13,13 +13,16 @@ import (
 
 // Admin is the handlers for operators' changes of sales.
 type Admin struct {
-	Orders interface {
-		Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
-		PutSale(ctx context.Context, def orders.Sale) (sale orders.SaleStatus, created bool, err error)
-		SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
-		Verify(ctx context.Context, sale string) ([]orders.Check, error)
-	}
+	Orders   Manager
 	Verified func(sale string, checks []orders.Check) // nil: not called
+}
+
+// A Manager lists, defines, switches and verifies sales.
+type Manager interface {
+	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+	PutSale(ctx context.Context, def orders.Sale) (sale orders.SaleStatus, created bool, err error)
+	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
+	Verify(ctx context.Context, sale string) ([]orders.Check, error)
 }
 
 type putSaleInput struct {

@@ -13,11 +13,12 @@ import (
 const changeWithin = 5 * time.Second
 
 // Changes are the handlers that change orders.
-type Changes struct {
-	Orders interface {
-		Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
-		Pay(ctx context.Context, id orders.ID, reference string) (orders.Payment, error)
-	}
+type Changes struct{ Orders Changer }
+
+// A Changer changes orders.
+type Changer interface {
+	Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
+	Pay(ctx context.Context, id orders.ID, reference string) (orders.Payment, error)
 }
 
 type cancelInput struct {

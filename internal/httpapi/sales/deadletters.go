@@ -11,11 +11,12 @@ import (
 )
 
 // DeadLetters are the handlers for dead letters.
-type DeadLetters struct {
-	Orders interface {
-		DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
-		Replay(ctx context.Context, id orders.ID) (orders.Order, error)
-	}
+type DeadLetters struct{ Orders Replayer }
+
+// A Replayer lists dead letters, and commits their orders again.
+type Replayer interface {
+	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
+	Replay(ctx context.Context, id orders.ID) (orders.Order, error)
 }
 
 type deadLetterView struct {

@@ -14,10 +14,13 @@ import (
 
 // Export is the handler for all orders of a sale in one file.
 type Export struct {
-	Orders interface {
-		Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
-	}
-	Log *slog.Logger
+	Orders Lister
+	Log    *slog.Logger
+}
+
+// A Lister lists orders page by page.
+type Lister interface {
+	Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
 }
 
 // CSV streams page by page, until the client disconnects or the permit is lost.

@@ -11,10 +11,13 @@ import (
 
 // Feed is the handler for the feed of events.
 type Feed struct {
-	Orders interface {
-		Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error)
-	}
+	Orders   Events
 	Draining func() bool // waits end then
+}
+
+// Events reads the feed, and waits for the next event if there is none.
+type Events interface {
+	Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error)
 }
 
 type eventsInput struct {

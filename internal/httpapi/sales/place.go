@@ -21,16 +21,10 @@ import (
 
 // Placer is the handler that places orders.
 type Placer struct {
-	Orders interface {
-		Prepare(orders.Request) (Attempt, error)
-	}
-	Rules rules
-	Gate  interface {
-		// Banned reads the process's memory only.
-		Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
-		Refund(ctx context.Context, d admission.Decision) error
-	}
-	Rooms interface { // nil: no waiting rooms
+	Orders Preparer
+	Rules  rules
+	Gate   Gate
+	Rooms  interface { // nil: no waiting rooms
 		// Restore lets a user order again whom a waiting room has admitted, if Redis has forgotten it.
 		Restore(ctx context.Context, sale, item, user string) (bool, error)
 	}
@@ -40,6 +34,19 @@ type Placer struct {
 	Within    time.Duration // maximum time for the rules and the reservation together
 	Errors    request.ErrorWriter
 	Log       *slog.Logger
+}
+
+// A Preparer validates requests for orders.
+type Preparer interface {
+	Prepare(orders.Request) (Attempt, error)
+}
+
+// Gate is what placing needs of the rules besides Rules.
+type Gate interface {
+	// Banned reads the process's memory only.
+	Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
+	// Refund continues when ctx is cancelled.
+	Refund(ctx context.Context, d admission.Decision) error
 }
 
 // rules decide requests to this API.

@@ -11,13 +11,16 @@ import (
 
 // Reader is the handlers that read sales and orders.
 type Reader struct {
-	Orders interface {
-		Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
-		Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
-		Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
-		Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
-	}
+	Orders   Source
 	Draining func() bool // waits end then
+}
+
+// A Source reads sales and orders.
+type Source interface {
+	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
+	Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
+	Lister
 }
 
 // saleInput is the name of a sale in the path.
