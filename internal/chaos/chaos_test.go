@@ -56,7 +56,7 @@ func TestChaos(t *testing.T) {
 	for i := range plans {
 		plans[i] = drawn(t, first+uint64(i))
 	}
-	runAll(t, plans, onThisMachine(t, plans, Size{Rate: *rate, Drain: *drain, Visitors: *people}))
+	runAll(t, plans, onThisMachine(t, plans, roundSize{Rate: *rate, Drain: *drain, Visitors: *people}))
 }
 
 // drawn returns the plan that the flags define.
@@ -94,12 +94,12 @@ func chosenOf(t *testing.T, p plan) plan {
 type runner func(t testing.TB, dir string, p plan) *result
 
 // onThisMachine builds the programs for plans, and runs rounds with all processes on this machine.
-func onThisMachine(t *testing.T, plans []plan, size Size) runner {
+func onThisMachine(t *testing.T, plans []plan, size roundSize) runner {
 	bin, err := programs(t.Context(), t.TempDir(), slices.ContainsFunc(plans, plan.shiftsClocks))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(t testing.TB, dir string, p plan) *result { return Run(t, bin, dir, p, size) }
+	return func(t testing.TB, dir string, p plan) *result { return runRound(t, bin, dir, p, size) }
 }
 
 // runAll runs each plan as a subtest, with the parallelism of -parallel, and returns the sum.

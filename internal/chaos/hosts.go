@@ -111,8 +111,8 @@ func (h *hosts) begin(ctx context.Context) error {
 	}
 }
 
-// RunHosts is Run on several hosts.
-func RunHosts(t testing.TB, dir string, p plan, size Size, o hostSettings) *result {
+// runHostsRound is runRound on several hosts.
+func runHostsRound(t testing.TB, dir string, p plan, size roundSize, o hostSettings) *result {
 	t.Helper()
 	began := time.Now()
 	c := newHosts(t, dir, p.needs, o)

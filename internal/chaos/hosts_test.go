@@ -34,7 +34,7 @@ func TestHosts(t *testing.T) {
 	}
 	o := hostSettings{image: buildHosts(t), durability: *durability}
 	runAll(t, plans, func(t testing.TB, dir string, p plan) *result {
-		return RunHosts(t, dir, p, Size{Rate: *rate, Drain: *drain, Visitors: *people}, o)
+		return runHostsRound(t, dir, p, roundSize{Rate: *rate, Drain: *drain, Visitors: *people}, o)
 	})
 }
 

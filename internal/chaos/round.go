@@ -213,17 +213,17 @@ func (c *cluster) reached() (n int) {
 	return n
 }
 
-// Size is the size of a round.
-type Size struct {
+// roundSize is the size of a round.
+type roundSize struct {
 	Rate  int           // new buyers per second; there are four units for each
 	Drain time.Duration // how long it may take until everything has settled
 	// Visitors go through a waiting room to another sale.
 	Visitors int
 }
 
-// Run starts a cluster of the programs in bin, executes the plan, and stops the cluster. The folder dir keeps the data for an
-// analysis.
-func Run(t testing.TB, bin, dir string, p plan, size Size) *result {
+// runRound starts a cluster of the programs in bin, executes the plan, and stops the cluster. The folder dir keeps the data
+// for an analysis.
+func runRound(t testing.TB, bin, dir string, p plan, size roundSize) *result {
 	t.Helper()
 	began := time.Now()
 	c := newCluster(t, bin, dir, p.needs)
