@@ -6,5 +6,5 @@ import "errors"
 // and what would be right.
 var ErrOption = errors.New("rehearse: option")
 
-// ErrAPI is wrapped when an API refuses the run's own requests, or its response violates the API's contract.
-var ErrAPI = errors.New("rehearse: API")
+// errAPI is wrapped when an API refuses the run's own requests, or its response violates the API's contract.
+var errAPI = errors.New("rehearse: API")

@@ -212,7 +212,7 @@ func (i *internal) events(ctx context.Context, sale string, known []Event) ([]Ev
 		}
 		last := page.Items[len(page.Items)-1].Seq
 		if last <= after {
-			return nil, fmt.Errorf("%w: GET /v1/order-events: after %d comes %d", ErrAPI, after, last)
+			return nil, fmt.Errorf("%w: GET /v1/order-events: after %d comes %d", errAPI, after, last)
 		}
 		after = last
 		known = append(known, slices.DeleteFunc(page.Items, func(e Event) bool { return e.Sale != sale })...)

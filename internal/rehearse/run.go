@@ -98,7 +98,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	case err != nil:
 		return Sale{}, fmt.Errorf("reading the sale: %w", err)
 	case len(sale.Items) == 0:
-		return Sale{}, fmt.Errorf("%w: sale %q has no items", ErrAPI, o.Sale)
+		return Sale{}, fmt.Errorf("%w: sale %q has no items", errAPI, o.Sale)
 	}
 	for _, name := range o.Items {
 		if !slices.ContainsFunc(sale.Items, func(it Item) bool { return it.Item == name }) {
@@ -125,7 +125,7 @@ func awaitOpen(ctx context.Context, api *internal) error {
 		case late && err != nil:
 			return err
 		case late:
-			return fmt.Errorf("%w: the sale is %q", ErrAPI, sale.State)
+			return fmt.Errorf("%w: the sale is %q", errAPI, sale.State)
 		}
 		if !periodic.Pause(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("rehearse: %w", context.Cause(ctx))

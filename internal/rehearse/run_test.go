@@ -274,7 +274,7 @@ func TestRunSaysWhatTheInternalAPISaid(t *testing.T) {
 	s := newShop(t, sound)
 	o := smallCrowd(s)
 	o.Token = "wrong"
-	if _, err := Run(t.Context(), o); !errors.Is(err, ErrAPI) || !strings.Contains(err.Error(), "unauthenticated") {
+	if _, err := Run(t.Context(), o); !errors.Is(err, errAPI) || !strings.Contains(err.Error(), "unauthenticated") {
 		t.Errorf("err = %v", err)
 	}
 	o, s.starts = smallCrowd(s), time.Now() // another crowd's sale

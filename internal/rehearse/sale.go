@@ -184,7 +184,7 @@ func list[T any](ctx context.Context, i *internal, path string) ([]T, error) {
 			return all, nil
 		}
 		if page.NextCursor == cursor {
-			return nil, fmt.Errorf("%w: GET %s: cursor %q repeats", ErrAPI, path, cursor)
+			return nil, fmt.Errorf("%w: GET %s: cursor %q repeats", errAPI, path, cursor)
 		}
 		cursor = page.NextCursor
 	}
@@ -211,19 +211,19 @@ func (i *internal) do(ctx context.Context, method, path string, in, out any) (in
 	defer done()
 	res, err := i.rt.RoundTrip(req)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s %s: %w", ErrAPI, method, path, err)
+		return 0, fmt.Errorf("%w: %s %s: %w", errAPI, method, path, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 != 2 {
 		said, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // even a partial body helps
 		if i.refused != nil {
-			return res.StatusCode, fmt.Errorf("%w: %w", ErrAPI, i.refused(res, said))
+			return res.StatusCode, fmt.Errorf("%w: %w", errAPI, i.refused(res, said))
 		}
-		return res.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", ErrAPI, method, path, res.Status, bytes.TrimSpace(said[:min(512, len(said))]))
+		return res.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", errAPI, method, path, res.Status, bytes.TrimSpace(said[:min(512, len(said))]))
 	}
 	if out != nil {
 		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-			return res.StatusCode, fmt.Errorf("%w: %s %s: %w", ErrAPI, method, path, err)
+			return res.StatusCode, fmt.Errorf("%w: %s %s: %w", errAPI, method, path, err)
 		}
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody)) // so that the connection can be reused
