@@ -55,17 +55,47 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 	return err
 }
 
-// Drawn is what VerifyDraw found in a list.
-type Drawn struct {
+// VerifiedDraw is what VerifyDraw found in a list.
+type VerifiedDraw struct {
 	Room, Commitment, Root, Seed string
-	N                            int64
+	N                            int64 // places
 }
 
 // VerifyDraw checks a list that WriteDraw wrote: the secret against the commitment, the places against the root, the seed, and every
 // position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root with a receipt.
-func VerifyDraw(r io.Reader) (Drawn, error) {
+func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 	in := bufio.NewScanner(r)
-	var d Drawn
+	d, result, err := verifyHeader(in)
+	if err != nil {
+		return d, err
+	}
+	tree, lanes, err := readEntries(in, d.Room)
+	if err != nil {
+		return d, err
+	}
+	if tree.size() != d.N {
+		return d, fmt.Errorf("%w: the list has %d places, and n is %d", ErrInvalid, tree.size(), d.N)
+	}
+	for _, lane := range slices.Sorted(maps.Keys(lanes)) {
+		perm := newPermutation(result.laneSeed(lane), int64(len(lanes[lane])))
+		for i, e := range lanes[lane] {
+			if got := perm.position(int64(i)) + 1; got != e.position {
+				return d, fmt.Errorf("%w: the seed puts index %d at position %d, and the list says %d", ErrInvalid, e.index, got, e.position)
+			}
+		}
+	}
+	root, err := tree.root()
+	if err != nil {
+		return d, err
+	}
+	if hex.EncodeToString(root) != d.Root {
+		return d, fmt.Errorf("%w: the places give the root %x, and the list says %s", ErrInvalid, root, d.Root)
+	}
+	return d, nil
+}
+
+// verifyHeader reads the lines before the columns, and checks the commitment and the seed.
+func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 	var secretText, n string
 	for _, field := range []struct {
 		name string
@@ -74,78 +104,64 @@ func VerifyDraw(r io.Reader) (Drawn, error) {
 		{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &secretText}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n},
 	} {
 		if !in.Scan() && in.Err() != nil {
-			return d, in.Err()
+			return d, nil, in.Err()
 		}
 		name, value, _ := strings.Cut(in.Text(), ",")
 		if name != field.name {
-			return d, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, field.name+",", in.Text())
+			return d, nil, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, field.name+",", in.Text())
 		}
 		*field.into = value
 	}
 	secret, err := hex.DecodeString(secretText)
 	if err != nil {
-		return d, fmt.Errorf("%w: secret must be hexadecimal, got %.80q", ErrInvalid, secretText)
+		return d, nil, fmt.Errorf("%w: secret must be hexadecimal, got %.80q", ErrInvalid, secretText)
 	}
 	root, err := hex.DecodeString(d.Root)
 	if err != nil || len(root) != sha256.Size {
-		return d, fmt.Errorf("%w: root must be %d bytes in hexadecimal, got %.80q", ErrInvalid, sha256.Size, d.Root)
+		return d, nil, fmt.Errorf("%w: root must be %d bytes in hexadecimal, got %.80q", ErrInvalid, sha256.Size, d.Root)
 	}
 	if d.N, err = strconv.ParseInt(n, 10, 64); err != nil || d.N < 0 {
-		return d, fmt.Errorf("%w: n must be a number, got %.40q", ErrInvalid, n)
+		return d, nil, fmt.Errorf("%w: n must be a number, got %.40q", ErrInvalid, n)
 	}
 	if got := commitment(secret); got != d.Commitment {
-		return d, fmt.Errorf("%w: the secret has the SHA-256 %s, and the commitment is %s", ErrInvalid, got, d.Commitment)
+		return d, nil, fmt.Errorf("%w: the secret has the SHA-256 %s, and the commitment is %s", ErrInvalid, got, d.Commitment)
 	}
-	result := newDraw(secret, root, d.N)
+	result = newDraw(secret, root, d.N)
 	if got := hex.EncodeToString(result.seed[:]); got != d.Seed {
-		return d, fmt.Errorf("%w: secret and root give the seed %s, and the list says %s", ErrInvalid, got, d.Seed)
+		return d, nil, fmt.Errorf("%w: secret and root give the seed %s, and the list says %s", ErrInvalid, got, d.Seed)
 	}
+	return d, result, nil
+}
+
+// listEntry is an entry of a lane: its index in the whole list, and its position in the lane.
+type listEntry struct{ index, position int64 }
+
+// readEntries reads the columns and the entries, and returns the tree of all and the entries by lane.
+func readEntries(in *bufio.Scanner, room string) (*tree, map[string][]listEntry, error) {
 	in.Scan()
 	columns := in.Text()
 	if columns != columnsOfDraw && columns != columnsOfLanes {
-		return d, fmt.Errorf("%w: the columns must be %s or %s, got %.100q", ErrInvalid, columnsOfDraw, columnsOfLanes, columns)
+		return nil, nil, fmt.Errorf("%w: the columns must be %s or %s, got %.100q", ErrInvalid, columnsOfDraw, columnsOfLanes, columns)
 	}
-	type position struct{ index, at int64 }
-	t, positions := newTree(), make(map[string][]position) // by lane
+	t, lanes := newTree(), make(map[string][]listEntry)
 	for in.Scan() {
 		fields := strings.Split(in.Text(), ",")
 		last := len(fields) - 1
 		if last != strings.Count(columns, ",") {
-			return d, fmt.Errorf("%w: line must be %s, got %.100q", ErrInvalid, columns, in.Text())
+			return nil, nil, fmt.Errorf("%w: line must be %s, got %.100q", ErrInvalid, columns, in.Text())
 		}
 		if index := strconv.FormatInt(t.size(), 10); fields[0] != index {
-			return d, fmt.Errorf("%w: index must be %s, got %.40q", ErrInvalid, index, fields[0])
+			return nil, nil, fmt.Errorf("%w: index must be %s, got %.40q", ErrInvalid, index, fields[0])
 		}
-		at, err := strconv.ParseInt(fields[last], 10, 64)
+		position, err := strconv.ParseInt(fields[last], 10, 64)
 		if err != nil {
-			return d, fmt.Errorf("%w: position must be a number, got %.40q", ErrInvalid, fields[last])
+			return nil, nil, fmt.Errorf("%w: position must be a number, got %.40q", ErrInvalid, fields[last])
 		}
 		lane := strings.Join(fields[3:last], "")
-		positions[lane] = append(positions[lane], position{t.size(), at})
-		if err := t.add(leaf(d.Room, strings.Join(fields[:last], ","))); err != nil {
-			return d, err
+		lanes[lane] = append(lanes[lane], listEntry{t.size(), position})
+		if err := t.add(leaf(room, strings.Join(fields[:last], ","))); err != nil {
+			return nil, nil, err
 		}
 	}
-	if err := in.Err(); err != nil {
-		return d, err
-	}
-	if t.size() != d.N {
-		return d, fmt.Errorf("%w: the list has %d places, and n is %d", ErrInvalid, t.size(), d.N)
-	}
-	for _, lane := range slices.Sorted(maps.Keys(positions)) {
-		perm := newPermutation(result.laneSeed(lane), int64(len(positions[lane])))
-		for i, p := range positions[lane] {
-			if got := perm.position(int64(i)) + 1; got != p.at {
-				return d, fmt.Errorf("%w: the seed puts index %d at position %d, and the list says %d", ErrInvalid, p.index, got, p.at)
-			}
-		}
-	}
-	got, err := t.root()
-	if err != nil {
-		return d, err
-	}
-	if hex.EncodeToString(got) != d.Root {
-		return d, fmt.Errorf("%w: the places give the root %x, and the list says %s", ErrInvalid, got, d.Root)
-	}
-	return d, nil
+	return t, lanes, in.Err()
 }

@@ -1,8 +1,11 @@
 package waitingroom
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
+	"slices"
 )
 
 // Filter selects places of a room, in the order of their numbers.
@@ -32,14 +35,22 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 			return nil, err
 		}
 	}
-	all := make([]Place, len(rows))
+	all := s.placesOf(v, rows)
 	for i, p := range rows {
-		all[i] = s.placeWithToken(v, p)
-		if all[i].Token = ""; f.User != "" {
+		if f.User != "" {
 			all[i].Steps = v.history(p, acts)
 		}
 	}
 	return all, nil
+}
+
+// placesOf returns places as operators see them, without tokens.
+func (s *Service) placesOf(v *view, rows []*place) []Place {
+	all, now := make([]Place, len(rows)), v.clockNow(s.now())
+	for i, p := range rows {
+		all[i] = v.placeOf(p, now)
+	}
+	return all
 }
 
 // Active returns how many admitted places of a room can still use their pass: those that count towards its capacity.
@@ -65,9 +76,60 @@ func (s *Service) Expired(ctx context.Context, name string, limit int) ([]Place,
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Place, len(rows))
+	all := s.placesOf(v, rows)
 	for i, p := range rows {
-		all[i] = s.placeWithToken(v, p)
+		all[i].Token = s.placeToken(name, p)
 	}
 	return all, nil
+}
+
+// Turns returns the places of a lane that have had their turn at the positions from after + 1 to upTo, in the order of the positions. Positions that this
+// process has not seen pass yet are left out. The places have no tokens.
+func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int64) ([]Place, error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	i := v.laneIndex(lane)
+	if i < 0 {
+		return nil, fmt.Errorf("%w: room %s has no lane %s", ErrInvalid, name, lane)
+	}
+	var numbers []int64
+	v.mu.Lock()
+	for position := max(after, 0); position < min(upTo, v.lanes[i].Served); position++ {
+		numbers = append(numbers, v.orders[i].number(position))
+	}
+	v.mu.Unlock()
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	found, err := s.store.find(ctx, s.store.db, ofLaneNumbers, name, encode(numbers), lane)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(p *place) bool { return p.turnRT == 0 }) // left or barred before
+	slices.SortFunc(found, func(a, b *place) int { return cmp.Compare(a.position, b.position) })
+	return s.placesOf(v, found), nil
+}
+
+// Pace is how fast a room admits visitors.
+type Pace struct {
+	Admitted int64   // visitors who claimed in the last minute
+	Outlook  Outlook // of somebody who joins now
+}
+
+// Pace returns how fast a room admits visitors. It reads the passes of the last minute.
+func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return Pace{}, err
+	}
+	if p.Outlook = OutlookNone; v.ended == "" {
+		p.Outlook = v.outlook(v.openLane(), v.waiting(v.openLane()))
+	}
+	since := measured.Milliseconds()
+	now := v.clockNow(s.now())
+	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`,
+		func(rows *sql.Rows) error { return rows.Scan(&p.Admitted) }, name, v.roomTime(now)-since, now-since)
+	return p, err
 }

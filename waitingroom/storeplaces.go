@@ -110,7 +110,6 @@ type joiner struct {
 // join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
 // take is called with the lock, for them and for when the room starts. It returns the current places of all, except those who ask for a lane that the room does not have any more. replaceable also returns what the new place's again is.
 func (s *Store) join(ctx context.Context, name string, take func() (joiners []joiner, startsAt int64), replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, err error) {
-	fresh = make(map[string]bool)
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
 		var joined, now int64
 		var lanes []laneTail
@@ -134,33 +133,9 @@ func (s *Store) join(ctx context.Context, name string, take func() (joiners []jo
 		if places, err = s.bySubject(ctx, tx, name, subjects); err != nil {
 			return err
 		}
-		var replaced []string
 		var added []joiner
-		most := 0
-		for _, j := range joiners {
-			if fresh[j.Subject] {
-				continue
-			}
-			lane := slices.IndexFunc(lanes, func(l laneTail) bool { return l.Name == j.Lane })
-			if lane < 0 {
-				continue
-			}
-			if old := places[j.Subject]; old != nil {
-				again, ok := replaceable(old)
-				if !ok {
-					continue
-				}
-				j.Again, replaced = again, append(replaced, old.subject)
-			}
-			joined++
-			lanes[lane].Joined++
-			j.Seq, j.LaneSeq = joined, lanes[lane].Joined
-			added, most = append(added, j), max(most, j.Quantity)
-			fresh[j.Subject] = true
-			places[j.Subject] = &place{
-				number: j.Seq, lane: j.Lane, laneNumber: j.LaneSeq, subject: j.Subject, user: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
-			}
-		}
+		var replaced []string
+		added, replaced, fresh = assignNumbers(joiners, lanes, joined, now, places, replaceable)
 		if len(added) == 0 {
 			return nil
 		}
@@ -173,6 +148,11 @@ func (s *Store) join(ctx context.Context, name string, take func() (joiners []jo
 			SELECT $1, j.seq, j.lane, j.lane_seq, j.subject, j.account, j.quantity, $2, j.again FROM {joiners}`, name, now, encode(added)); err != nil {
 			return err
 		}
+		joined += int64(len(added))
+		most := 0
+		for i := range added {
+			most = max(most, added[i].Quantity)
+		}
 		if now < startsAt {
 			for i := range lanes {
 				lanes[i].Gathered = lanes[i].Joined
@@ -183,4 +163,36 @@ func (s *Store) join(ctx context.Context, name string, take func() (joiners []jo
 		return err
 	})
 	return places, fresh, err
+}
+
+// assignNumbers gives numbers after joined to the joiners that have no place in places, or one that may be replaced, counts them in their lanes,
+// and adds their places. It returns those joiners, the subjects among them whose place is replaced, and all of them as a set.
+func assignNumbers(
+	joiners []joiner, lanes []laneTail, joined, now int64, places map[string]*place, replaceable func(*place) (again int, ok bool),
+) (added []joiner, replaced []string, fresh map[string]bool) {
+	fresh = make(map[string]bool)
+	for _, j := range joiners {
+		if fresh[j.Subject] {
+			continue
+		}
+		lane := slices.IndexFunc(lanes, func(l laneTail) bool { return l.Name == j.Lane })
+		if lane < 0 {
+			continue
+		}
+		if old := places[j.Subject]; old != nil {
+			again, ok := replaceable(old)
+			if !ok {
+				continue
+			}
+			j.Again, replaced = again, append(replaced, old.subject)
+		}
+		joined++
+		lanes[lane].Joined++
+		j.Seq, j.LaneSeq = joined, lanes[lane].Joined
+		added, fresh[j.Subject] = append(added, j), true
+		places[j.Subject] = &place{
+			number: j.Seq, lane: j.Lane, laneNumber: j.LaneSeq, subject: j.Subject, user: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
+		}
+	}
+	return added, replaced, fresh
 }
