@@ -164,7 +164,7 @@ func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {
 		_, err := fmt.Fprintf(out, "%s\n", harmlessJSON(answer))
 		return err
 	}
-	fields, err := decoded(answer)
+	fields, err := decoded[map[string]any](answer)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 		query.Set("limit", strconv.Itoa(o.most))
 	}
 	err := api.pages(ctx, query, func(item json.RawMessage) error {
-		fields, err := decoded(item)
+		fields, err := decoded[map[string]any](item)
 		if err != nil {
 			return err
 		}

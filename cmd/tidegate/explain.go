@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -44,8 +43,8 @@ func explainCommand(getenv func(string) string) *cobra.Command {
 	}.command(getenv)
 }
 
-// A standing is the result of a rule for a request.
-type standing struct {
+// ruleState is how a rule treats a request.
+type ruleState struct {
 	Rule    string
 	Applies bool
 	Why     string
@@ -60,7 +59,7 @@ type standing struct {
 }
 
 // rows returns one row for each window of a rule, or one for a rule without windows.
-func (s *standing) rows() (rows [][]string) {
+func (s *ruleState) rows() (rows [][]string) {
 	verdict := "yes"
 	if !s.Applies {
 		verdict = "no: " + s.Why
@@ -102,13 +101,13 @@ func showExplanation(out io.Writer, _ []string, answer []byte, asJSON bool) erro
 		_, err := fmt.Fprintf(out, "%s\n", harmlessJSON(answer))
 		return err
 	}
-	var e struct {
+	e, err := decoded[struct {
 		Allowed string
 		Ban     map[string]any
-		Rules   []standing
-	}
-	if err := json.Unmarshal(answer, &e); err != nil {
-		return fmt.Errorf("unexpected response: %w; is --internal the URL of Tidegate's internal listener?", err)
+		Rules   []ruleState
+	}](answer)
+	if err != nil {
+		return err
 	}
 	if e.Ban != nil {
 		fmt.Fprintf(out, "banned: %s\n\n", pairs(e.Ban))

@@ -16,13 +16,14 @@ import (
 	"unicode/utf16"
 )
 
-func decoded(object []byte) (fields map[string]any, err error) {
+// decoded decodes an object of the internal API: a struct, or a map whose numbers stay json.Number.
+func decoded[T any](object []byte) (v T, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	decoder.UseNumber()
-	if err = decoder.Decode(&fields); err != nil {
+	if err = decoder.Decode(&v); err != nil {
 		err = fmt.Errorf("unexpected response: %w; is --internal the URL of Tidegate's internal listener?", err)
 	}
-	return fields, err
+	return v, err
 }
 
 // writeTable prints rows with aligned columns.

@@ -196,7 +196,11 @@ type show func(report, io.Writer) error
 
 func table(r report, w io.Writer) error { return r.WriteTable(w) }
 
-func indented(r report, w io.Writer) error { return encodeIndented(r, w) }
+func indented(r report, w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(r)
+}
 
 // verdict shows the report, if there is one, and returns whether the rehearsal passed.
 func verdict[R interface {
@@ -214,10 +218,4 @@ func verdict[R interface {
 		return errBroken
 	}
 	return nil
-}
-
-func encodeIndented(v any, w io.Writer) error {
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
 }
