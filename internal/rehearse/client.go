@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -186,16 +187,9 @@ func outcomeOf(r reply, err error, hungUp, proper bool) (o Outcome, reason, deta
 	case proper:
 		return Admitted, "", ""
 	case r.code >= 400 && r.code < 500:
-		return Refused, orWord(r.Reason, "http_"+strconv.Itoa(r.code)), ""
+		return Refused, cmp.Or(r.Reason, "http_"+strconv.Itoa(r.code)), ""
 	case r.code >= 500:
-		return Lost, orWord(r.Reason, "http_"+strconv.Itoa(r.code)), ""
+		return Lost, cmp.Or(r.Reason, "http_"+strconv.Itoa(r.code)), ""
 	}
 	return Lost, "malformed", fmt.Sprintf("%d with order id %q and status %q", r.code, r.OrderID, r.Status)
-}
-
-func orWord(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

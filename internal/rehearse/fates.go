@@ -27,30 +27,23 @@ func WholeLife() Fates {
 	return Fates{Paid: 0.5, Cancelled: 0.1, Races: 0.05, Reorders: 0.5, Early: 0.1, Late: 0.1, Repeated: 0.1, Doubled: 0.05}
 }
 
-func (f Fates) validate(wrong func(option, format string, args ...any)) {
-	for _, share := range []struct {
-		name string
-		v    float64
-	}{
-		{"--paid", f.Paid},
-		{"--cancelled", f.Cancelled},
-		{"--races", f.Races},
-		{"--reorders", f.Reorders},
-		{"--early", f.Early},
-		{"--late", f.Late},
-		{"--repeated", f.Repeated},
-		{"--doubled", f.Doubled},
-	} {
-		if !(share.v >= 0 && share.v <= 1) {
-			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)
-		}
-	}
+func (f Fates) validate(errs *OptionErrors) {
+	errs.CheckShares(
+		Share{"--paid", f.Paid},
+		Share{"--cancelled", f.Cancelled},
+		Share{"--races", f.Races},
+		Share{"--reorders", f.Reorders},
+		Share{"--early", f.Early},
+		Share{"--late", f.Late},
+		Share{"--repeated", f.Repeated},
+		Share{"--doubled", f.Doubled},
+	)
 	const rounding = 1e-9
 	if all := f.Paid + f.Cancelled + f.Races; all > 1+rounding {
-		wrong("--paid, --cancelled, --races", "must be at most 1 together, got %g", all)
+		errs.Add("--paid, --cancelled, --races", "must be at most 1 together, got %g", all)
 	}
 	if all := f.Early + f.Late; all > 1+rounding {
-		wrong("--early, --late", "must be at most 1 together, got %g", all)
+		errs.Add("--early, --late", "must be at most 1 together, got %g", all)
 	}
 }
 

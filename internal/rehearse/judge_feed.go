@@ -88,7 +88,7 @@ func (c *court) steps(f *Finding) {
 			case status == "" && (step.Status == confirmed || step.Status == rejected):
 			case status == confirmed && (step.Status == paid || returned(step.Status)):
 			default:
-				f.breach("order %s became %s after %s (change %d)", e.OrderID, step.Status, orWord(status, "nothing"), step.Seq)
+				f.breach("order %s became %s after %s (change %d)", e.OrderID, step.Status, cmp.Or(status, "nothing"), step.Seq)
 			}
 			status = step.Status
 		}

@@ -1,11 +1,9 @@
 package rehearse
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -64,17 +62,17 @@ func (o Options) withDefaults() Options {
 		if len(o.Items) == 0 {
 			o.Items = []string{"item-1"}
 		}
-		o.Quota = orDefault(o.Quota, 1)
+		o.Quota = cmp.Or(o.Quota, 1)
 	}
-	o.OrdersPerBuyer = orDefault(o.OrdersPerBuyer, 1)
-	o.QuantityMax = orDefault(o.QuantityMax, 1)
-	o.Connections = orDefault(o.Connections, 2000)
-	o.Followers = orDefault(o.Followers, min(256, o.Connections/2))
-	o.RequestTimeout = orDefault(o.RequestTimeout, 10*time.Second)
-	o.Attempts = orDefault(o.Attempts, 5)
-	o.RetryWait = orDefault(o.RetryWait, 100*time.Millisecond)
-	o.DrainTimeout = orDefault(o.DrainTimeout, 3*time.Minute)
-	o.Window = orDefault(o.Window, time.Minute)
+	o.OrdersPerBuyer = cmp.Or(o.OrdersPerBuyer, 1)
+	o.QuantityMax = cmp.Or(o.QuantityMax, 1)
+	o.Connections = cmp.Or(o.Connections, 2000)
+	o.Followers = cmp.Or(o.Followers, min(256, o.Connections/2))
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.Attempts = cmp.Or(o.Attempts, 5)
+	o.RetryWait = cmp.Or(o.RetryWait, 100*time.Millisecond)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 3*time.Minute)
+	o.Window = cmp.Or(o.Window, time.Minute)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
@@ -88,120 +86,4 @@ func (o Options) withDefaults() Options {
 		o.Rate = float64(o.Buyers) / (o.Duration - o.Ramp/2).Seconds()
 	}
 	return o
-}
-
-func orDefault[T int | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
-// validate checks the options before defaults are applied, and reports all invalid ones at once.
-func (o Options) validate() error {
-	var errs []error
-	wrong := func(option, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w %s %s", ErrOption, option, fmt.Sprintf(format, args...)))
-	}
-	if len(o.PublicURLs) == 0 {
-		wrong("--target", "is required: at least one URL such as http://127.0.0.1:8080")
-	}
-	for _, u := range o.PublicURLs {
-		if !isBaseURL(u) {
-			wrong("--target", "must be a base URL such as http://127.0.0.1:8080, got %q", u)
-		}
-	}
-	if !isBaseURL(o.InternalURL) {
-		wrong("--internal", "must be a base URL such as http://127.0.0.1:8081, got %q", o.InternalURL)
-	}
-	if o.Sale == "" {
-		wrong("--sale", "is required: the name of the sale")
-	}
-	for _, item := range o.Items {
-		if item == "" {
-			wrong("--item", "must be names of items, got an empty one")
-		}
-	}
-	switch given := count(o.Buyers != 0, o.Rate != 0, o.Duration != 0); {
-	case given < 2:
-		wrong("--buyers, --rate, --duration", "must be two of the three, got %d", given)
-	case given > 2:
-		wrong("--buyers, --rate, --duration", "must be two of the three, got all")
-	case o.Buyers == 0 && int(wave{rate: o.Rate, ramp: o.Ramp}.arrivedBy(o.Duration)) < 1:
-		wrong("--duration", "must be long enough for one buyer at %g per second, got %v", o.Rate, o.Duration)
-	case o.Rate == 0 && o.Duration > 0 && o.Duration < o.Ramp:
-		wrong("--ramp", "must be at most --duration %v, got %v", o.Duration, o.Ramp)
-	}
-	if !(o.Rate >= 0 && o.Rate <= 1e6) {
-		wrong("--rate", "must be above 0 and at most 1000000 buyers per second, got %g", o.Rate)
-	}
-	for _, share := range []struct {
-		name string
-		v    float64
-	}{{"--duplicate-clicks", o.DuplicateClicks}, {"--hang-ups", o.HangUps}, {"--keyless", o.Keyless}} {
-		if !(share.v >= 0 && share.v <= 1) {
-			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)
-		}
-	}
-	o.Fates.validate(wrong)
-	if o.Keyless > 0 && o.Quota > 1 {
-		wrong("--keyless", "must be 0 with a quota above 1, because keys are then required, got %g with a quota of %d", o.Keyless, o.Quota)
-	}
-	if o.Hold > 0 && o.Stock == 0 {
-		wrong("--hold", "must be 0 for an existing sale (without --stock), got %v", o.Hold)
-	}
-	for _, n := range []struct {
-		name string
-		v    int
-	}{
-		{"--buyers", o.Buyers},
-		{"--stock", o.Stock},
-		{"--quota", o.Quota},
-		{"--limit", o.Limit},
-		{"--orders-per-buyer", o.OrdersPerBuyer},
-		{"--quantity-max", o.QuantityMax},
-		{"--connections", o.Connections},
-		{"--followers", o.Followers},
-		{"--attempts", o.Attempts},
-	} {
-		if n.v < 0 {
-			wrong(n.name, "must be 0 (default) or more, got %d", n.v)
-		}
-	}
-	for _, d := range []struct {
-		name string
-		v    time.Duration
-	}{
-		{"--hold", o.Hold},
-		{"--window", o.Window},
-		{"--duration", o.Duration},
-		{"--ramp", o.Ramp},
-		{"--request-timeout", o.RequestTimeout},
-		{"--retry-wait", o.RetryWait},
-		{"--drain-timeout", o.DrainTimeout},
-	} {
-		if d.v < 0 {
-			wrong(d.name, "must be 0 (default) or more, got %v", d.v)
-		}
-	}
-	if o.Connections == 1 || (o.Connections > 1 && o.Followers >= o.Connections) {
-		wrong("--connections", "must be more than the followers, %d, got %d", max(o.Followers, 1), o.Connections)
-	} else if o.Connections == 0 && o.Followers >= 2000 {
-		wrong("--followers", "must be fewer than --connections, 2000 by default, got %d", o.Followers)
-	}
-	return errors.Join(errs...)
-}
-
-func isBaseURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == ""
-}
-
-func count(given ...bool) (n int) {
-	for _, g := range given {
-		if g {
-			n++
-		}
-	}
-	return n
 }

@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		}, want: []string{"I4"}},
 		{wrong: marksForever, adjust: func(o *Options) { life(o); o.Quota, o.Keyless, o.Stock = 1, 1, 400 }, want: []string{"I4", "I7"}},
 	} {
-		t.Run(orWord(string(tt.wrong), "sound"), func(t *testing.T) {
+		t.Run(cmp.Or(string(tt.wrong), "sound"), func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t, tt.wrong)
 			o := smallCrowd(s)

@@ -1,8 +1,7 @@
 package rehearseroom
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"math"
 	"time"
 
@@ -36,21 +35,11 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Gather == 0 {
-		o.Gather = 2 * time.Second
-	}
-	if o.Claim == 0 {
-		o.Claim = 2 * time.Second
-	}
-	if o.Pass == 0 {
-		o.Pass = 30 * time.Second
-	}
-	if o.RequestTimeout == 0 {
-		o.RequestTimeout = 10 * time.Second
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 2 * time.Minute
-	}
+	o.Gather = cmp.Or(o.Gather, 2*time.Second)
+	o.Claim = cmp.Or(o.Claim, 2*time.Second)
+	o.Pass = cmp.Or(o.Pass, 30*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	return o
 }
 
@@ -64,39 +53,27 @@ func (o Options) longestPause() time.Duration {
 
 // validate checks the options before defaults are applied, and reports all invalid ones at once.
 func (o Options) validate() error {
-	var errs []error
-	wrong := func(option, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w %s %s", rehearse.ErrOption, option, fmt.Sprintf(format, args...)))
-	}
+	var errs rehearse.OptionErrors
 	if len(o.PublicURLs) == 0 {
-		wrong("--target", "is required: at least one URL such as http://127.0.0.1:8080")
+		errs.Add("--target", "is required: at least one URL such as http://127.0.0.1:8080")
 	}
 	for name, value := range map[string]string{"--sale": o.Sale, "--room": o.Room} {
 		if value == "" {
-			wrong(name, "is required: a name of a-z, 0-9 and -, which does not exist yet")
+			errs.Add(name, "is required: a name of a-z, 0-9 and -, which does not exist yet")
 		}
 	}
 	if o.Stock < 1 {
-		wrong("--stock", "must be at least 1 with --room, which creates the sale, got %d", o.Stock)
+		errs.Add("--stock", "must be at least 1 with --room, which creates the sale, got %d", o.Stock)
 	}
-	shares := true
-	for _, share := range []struct {
-		name string
-		v    float64
-	}{
-		{"--late-visitors", o.Late},
-		{"--silent", o.Silent},
-		{"--second-devices", o.Devices},
-		{"--snipers", o.Snipers},
-		{"--reloads", o.Reloads},
-		{"--hang-ups", o.HangUps},
-		{"--bots", o.Bots},
-	} {
-		if !(share.v >= 0 && share.v <= 1) {
-			shares = false
-			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)
-		}
-	}
+	shares := errs.CheckShares(
+		rehearse.Share{Option: "--late-visitors", Value: o.Late},
+		rehearse.Share{Option: "--silent", Value: o.Silent},
+		rehearse.Share{Option: "--second-devices", Value: o.Devices},
+		rehearse.Share{Option: "--snipers", Value: o.Snipers},
+		rehearse.Share{Option: "--reloads", Value: o.Reloads},
+		rehearse.Share{Option: "--hang-ups", Value: o.HangUps},
+		rehearse.Share{Option: "--bots", Value: o.Bots},
+	)
 	// A room ends when everything is sold, so enough visitors must take their turn.
 	if o.Stock > 0 && shares {
 		loud := 0
@@ -107,17 +84,17 @@ func (o Options) validate() error {
 		}
 		switch {
 		case o.Silent == 1:
-			wrong("--silent", "must be below 1: nobody would take a turn, got 1")
+			errs.Add("--silent", "must be below 1: nobody would take a turn, got 1")
 		case loud < o.Stock:
-			wrong("--buyers", "must be enough to buy all %d units: about %.0f with --silent %g, got %d, of whom %d take their turn",
+			errs.Add("--buyers", "must be enough to buy all %d units: about %.0f with --silent %g, got %d, of whom %d take their turn",
 				o.Stock, math.Ceil(1.2*float64(o.Stock)/(1-o.Silent)), o.Silent, o.Visitors, loud)
 		}
 	}
 	if o.Gather < 0 {
-		wrong("--gather", "must be 0 (default) or more, got %v", o.Gather)
+		errs.Add("--gather", "must be 0 (default) or more, got %v", o.Gather)
 	}
 	if o.Claim != 0 && o.Claim < time.Second {
-		wrong("--claim", "must be 0 (default) or at least 1s, got %v", o.Claim)
+		errs.Add("--claim", "must be 0 (default) or at least 1s, got %v", o.Claim)
 	}
-	return errors.Join(errs...)
+	return errs.Err()
 }
