@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// A EntryStatus is a semaphore's entry with its state.
+// An EntryStatus is a semaphore's entry with its state.
 type EntryStatus struct {
 	Entry  Entry
 	Status semaphore.Status
@@ -21,10 +21,10 @@ func (r *Registry) Counts(ctx context.Context) ([]semaphore.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	standings, err := r.statuses(ctx, all, (*semaphore.Semaphore).Counts)
-	counts := make([]semaphore.Status, len(standings))
-	for i := range standings {
-		counts[i] = standings[i].Status
+	statuses, err := r.statuses(ctx, all, (*semaphore.Semaphore).Counts)
+	counts := make([]semaphore.Status, len(statuses))
+	for i := range statuses {
+		counts[i] = statuses[i].Status
 	}
 	return counts, err
 }

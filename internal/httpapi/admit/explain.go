@@ -21,6 +21,7 @@ type explainInput struct {
 	Attributes []string `query:"attribute,explode" maxItems:"64" doc:"NAME:VALUE of one that the rules look at; as often as there are"`
 }
 
+// standingView is an admission.RuleState in a response. The API description has a schema of this name.
 type standingView struct {
 	_ struct{} `additionalProperties:"true"`
 
