@@ -62,15 +62,8 @@ func (h *Bans) List(_ context.Context, in *paging.Paging) (*paging.Output[banVie
 	last := bans.Target{Kind: bans.Kind(kind), Value: value}
 	all := slices.DeleteFunc(h.Gate.Bans(), func(b bans.Ban) bool { return compareTargets(b.Target, last) <= 0 })
 	slices.SortFunc(all, func(x, y bans.Ban) int { return compareTargets(x.Target, y.Target) })
-	out := &paging.Output[banView]{CacheControl: "no-store", Body: paging.Page[banView]{Items: []banView{}}}
-	for i := range min(in.Limit, len(all)) {
-		out.Body.Items = append(out.Body.Items, viewBan(&all[i]))
-	}
-	if len(all) > in.Limit {
-		last := all[in.Limit-1]
-		out.Body.NextCursor = paging.Cursor([]byte(string(last.Kind) + " " + last.Value))
-	}
-	return out, nil
+	page := all[:min(len(all), in.Limit)]
+	return paging.Of(page, len(all) > in.Limit, viewBan, func(b *bans.Ban) []byte { return []byte(string(b.Kind) + " " + b.Value) }), nil
 }
 
 func compareTargets(x, y bans.Target) int {
@@ -149,18 +142,12 @@ type banEventView struct {
 
 // ListHistory lists bans and their ends, the newest first.
 func (h *Bans) ListHistory(ctx context.Context, in *paging.Paging) (*paging.Output[banEventView], error) {
-	after, err := paging.AfterID(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	var events []bans.Event
-	if h.History != nil {
-		events, err = h.History.List(ctx, after, in.Limit)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return paging.Of(events, in.Limit, viewBanEvent, func(e *bans.Event) []byte { return []byte(e.ID) }), nil
+	return paging.History(*in, func(after string) ([]bans.Event, error) {
+		if h.History == nil {
+			return nil, nil
+		}
+		return h.History.List(ctx, after, in.Limit)
+	}, viewBanEvent, func(e *bans.Event) string { return e.ID })
 }
 
 func viewBanEvent(e *bans.Event) banEventView {

@@ -203,15 +203,8 @@ type auditView struct {
 
 // List lists the changes, the newest first.
 func (l *Log) List(ctx context.Context, in *paging.Paging) (*paging.Output[auditView], error) {
-	after, err := paging.AfterID(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	events, err := l.Store.List(ctx, after, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	return paging.Of(events, in.Limit, viewChange, func(e *history.Change) []byte { return []byte(e.ID) }), nil
+	list := func(after string) ([]history.Change, error) { return l.Store.List(ctx, after, in.Limit) }
+	return paging.History(*in, list, viewChange, func(e *history.Change) string { return e.ID })
 }
 
 func viewChange(e *history.Change) auditView {

@@ -49,6 +49,7 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 	return s, err
 }
 
+// loginStandingView is a login.RuleState in a response. The API description has a schema of this name.
 type loginStandingView struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -227,21 +228,15 @@ type loginHistoryInput struct {
 
 // ListLoginEvents lists what rules did, the newest first.
 func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (*paging.Output[loginEventView], error) {
-	after, err := paging.AfterID(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	if in.Reference != "" && !input.Visible(in.Reference, 64) {
-		return nil, problem.InvalidAt("query.reference", "must be a reference from /v1/login/subjects")
-	}
-	var events []login.Event
-	if h.History != nil {
-		events, err = h.History.List(ctx, in.Reference, after, in.Limit)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return paging.Of(events, in.Limit, viewLoginEvent, func(e *login.Event) []byte { return []byte(e.ID) }), nil
+	return paging.History(in.Paging, func(after string) ([]login.Event, error) {
+		switch {
+		case in.Reference != "" && !input.Visible(in.Reference, 64):
+			return nil, problem.InvalidAt("query.reference", "must be a reference from /v1/login/subjects")
+		case h.History == nil:
+			return nil, nil
+		}
+		return h.History.List(ctx, in.Reference, after, in.Limit)
+	}, viewLoginEvent, func(e *login.Event) string { return e.ID })
 }
 
 func viewLoginEvent(e *login.Event) loginEventView {

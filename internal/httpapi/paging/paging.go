@@ -27,16 +27,30 @@ type Output[T any] struct {
 	Body         Page[T]
 }
 
-// Of returns found as a page; if it has limit items, the next page begins after the last of them.
-func Of[T, V any](found []T, limit int, view func(*T) V, id func(*T) []byte) *Output[V] {
+// Of returns found as a page. If more may follow, the next page begins after the last of found.
+func Of[T, V any](found []T, more bool, view func(*T) V, id func(*T) []byte) *Output[V] {
 	out := &Output[V]{CacheControl: "no-store", Body: Page[V]{Items: make([]V, len(found))}}
 	for i := range found {
 		out.Body.Items[i] = view(&found[i])
 	}
-	if len(found) == limit {
-		out.Body.NextCursor = Cursor(id(&found[limit-1]))
+	if more {
+		out.Body.NextCursor = Cursor(id(&found[len(found)-1]))
 	}
 	return out
+}
+
+// History returns a page of events, the newest first. list returns up to Limit of them: those after the one with the ID after, or from the
+// newest if that is empty.
+func History[E, V any](in Paging, list func(after string) ([]E, error), view func(*E) V, id func(*E) string) (*Output[V], error) {
+	after, err := afterID(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	events, err := list(after)
+	if err != nil {
+		return nil, err
+	}
+	return Of(events, len(events) == in.Limit, view, func(e *E) []byte { return []byte(id(e)) }), nil
 }
 
 // Cursor returns the cursor of the page after an entry.
@@ -54,8 +68,8 @@ func ParseCursor(s string) ([]byte, error) {
 	return after, nil
 }
 
-// AfterID decodes the ID of an event from a cursor. The database may be unable to compare other texts.
-func AfterID(s string) (id string, err error) {
+// afterID decodes the ID of an event from a cursor. The database may be unable to compare other texts.
+func afterID(s string) (id string, err error) {
 	after, err := ParseCursor(s)
 	if err != nil || len(after) > 0 && !input.Visible(string(after), 128) {
 		return "", ErrCursor

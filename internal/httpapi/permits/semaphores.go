@@ -136,18 +136,17 @@ func (h *Handlers) ListSemaphores(ctx context.Context, in *paging.Paging) (*pagi
 		_, ok := e.InForce()
 		return !ok || e.Name <= string(after)
 	})
-	out := &paging.Output[semaphoreView]{CacheControl: "no-store", Body: paging.Page[semaphoreView]{Items: []semaphoreView{}}}
-	if len(all) > in.Limit {
-		all = all[:in.Limit]
-		out.Body.NextCursor = paging.Cursor([]byte(all[len(all)-1].Name))
-	}
-	standings, err := h.Semaphores.Statuses(ctx, all)
+	page := all[:min(len(all), in.Limit)]
+	statuses, err := h.Semaphores.Statuses(ctx, page)
 	if err != nil {
 		return nil, err
 	}
-	for i := range standings {
-		s := &standings[i]
-		out.Body.Items = append(out.Body.Items, h.viewSemaphore(&s.Status, &s.Entry, request.Of(ctx).Grant.Role))
+	view := func(s *semregistry.EntryStatus) semaphoreView {
+		return h.viewSemaphore(&s.Status, &s.Entry, request.Of(ctx).Grant.Role)
+	}
+	out := paging.Of(statuses, false, view, nil)
+	if len(all) > in.Limit { // the last of page may have been removed since, and have no status
+		out.Body.NextCursor = paging.Cursor([]byte(page[len(page)-1].Name))
 	}
 	return out, nil
 }
@@ -235,15 +234,15 @@ func (h *Handlers) ForPage(ctx context.Context) ([]livepage.Semaphore, error) {
 	if err != nil {
 		return nil, err
 	}
-	standings, err := h.Semaphores.Statuses(ctx, entries)
+	statuses, err := h.Semaphores.Statuses(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]livepage.Semaphore, len(standings))
-	for i := range standings {
-		st := &standings[i].Status
+	all := make([]livepage.Semaphore, len(statuses))
+	for i := range statuses {
+		st := &statuses[i].Status
 		st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
-		view := h.viewSemaphore(st, &standings[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
+		view := h.viewSemaphore(st, &statuses[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
 		all[i] = livepage.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []livepage.Holder{}}
 		for _, held := range view.Holders {
 			all[i].Holders = append(all[i].Holders, livepage.Holder{PermitID: held.PermitID, Holder: held.Holder, Weight: held.Weight, Since: held.Since, Until: held.LeaseUntil})

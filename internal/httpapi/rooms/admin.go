@@ -151,7 +151,7 @@ func (h *Admin) List(ctx context.Context, in *paging.Paging) (*paging.Output[ope
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(s waitingroom.Status) bool { return s.Room <= string(after) })
-	return paging.Of(all[:min(len(all), in.Limit)], in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
+	return paging.Of(all[:min(len(all), in.Limit)], len(all) >= in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
 }
 
 type placesInput struct {
@@ -224,7 +224,7 @@ func (h *Admin) Places(ctx context.Context, in *placesInput) (*paging.Output[ope
 	if err != nil {
 		return nil, err
 	}
-	return paging.Of(found, in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
+	return paging.Of(found, len(found) == in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
 }
 
 type verifyOutput struct {

@@ -131,7 +131,7 @@ func (h *Admin) Sales(ctx context.Context, in *paging.Paging) (*paging.Output[op
 	if err != nil {
 		return nil, err
 	}
-	return paging.Of(list, in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
+	return paging.Of(list, len(list) == in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
 }
 
 type verifyOutput struct {

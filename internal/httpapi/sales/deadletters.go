@@ -43,7 +43,7 @@ func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Outp
 	if err != nil {
 		return nil, err
 	}
-	return paging.Of(list, in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
+	return paging.Of(list, len(list) == in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
 }
 
 func viewDeadLetter(d *orders.DeadLetter) deadLetterView {

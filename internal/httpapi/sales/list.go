@@ -44,5 +44,5 @@ func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*p
 		return nil, err
 	}
 	view := func(o *orders.Order) orderView { return viewOrder(o, q.Viewer) }
-	return paging.Of(found, in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
+	return paging.Of(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
 }
