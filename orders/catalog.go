@@ -3,7 +3,6 @@ package orders
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -153,7 +152,7 @@ func (w *catalogWatch) listing(sale string) (*listing, error) {
 	case ok:
 		return l, nil
 	case !c.loaded:
-		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+		return nil, errNotLoaded
 	}
 	return nil, ErrUnknownSale
 }

@@ -41,6 +41,9 @@ var errLeaseLapsed = fmt.Errorf("%w: the order was accepted before a silence, an
 // errOvertaken: another leader has raised the epoch, or holds an item.
 var errOvertaken = fmt.Errorf("%w: another leader has the sale", ErrRecovering)
 
+// errNotLoaded: this process has not read the sales yet.
+var errNotLoaded = fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+
 // errLaterVersion: a task or a record was written by a later program, and waits until one handles it.
 var errLaterVersion = fmt.Errorf("%w: written by a later version", ErrUnavailable)
 

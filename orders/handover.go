@@ -113,7 +113,7 @@ func (k *keeper) askForSome(ctx context.Context) int {
 		if status, ok := found[r.ID]; ok {
 			k.notifier.receive(notification{Orders: []change{{ID: r.ID, Status: status}}})
 		} else {
-			outbox := k.itemKeys(r.Sale, r.Item, r.Epoch)[3]
+			outbox := k.itemKeys(r.Sale, r.Item, r.Epoch)[outboxKey]
 			uncommitted[outbox] = append(uncommitted[outbox], r)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 type laterFound struct{ tasks, records atomic.Int64 }
 
 func (l *laterFound) count(o *orders.Options) {
-	o.Measures.NewerVersion = func(kind orders.VersionedKind, n int) {
-		if kind == orders.VersionedTask {
+	o.Measures.NewerVersion = func(kind orders.NewerKind, n int) {
+		if kind == orders.NewerTask {
 			l.tasks.Add(int64(n))
 		} else {
 			l.records.Add(int64(n))

@@ -16,16 +16,16 @@ type Measures struct {
 	Regressed func()
 	// NewerVersion receives how many tasks or records of a later version were found and left to processes of that version. It is called
 	// again whenever they are found again.
-	NewerVersion func(what VersionedKind, n int)
+	NewerVersion func(what NewerKind, n int)
 }
 
-// VersionedKind is what a process of a later version wrote.
-type VersionedKind string
+// NewerKind is what a process of a later version wrote.
+type NewerKind string
 
-// Kinds for Measures.Later.
+// The kinds.
 const (
-	VersionedTask   VersionedKind = "task"
-	VersionedRecord VersionedKind = "record"
+	NewerTask   NewerKind = "task"
+	NewerRecord NewerKind = "record"
 )
 
 func (m Measures) withDefaults() Measures {
@@ -42,7 +42,7 @@ func (m Measures) withDefaults() Measures {
 		m.Regressed = func() {}
 	}
 	if m.NewerVersion == nil {
-		m.NewerVersion = func(VersionedKind, int) {}
+		m.NewerVersion = func(NewerKind, int) {}
 	}
 	return m
 }

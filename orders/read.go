@@ -161,7 +161,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	return Order{}, false, ErrRecovering
 }
 
-// Wait is like Order, but waits while the order has the status while: at most for the duration wait, or until Stop.
+// Wait is like Order, but waits while the order has the status while: at most for the duration wait, or until WakeWaiters.
 func (rd *reader) Wait(ctx context.Context, id ID, v Viewer, while Status, wait time.Duration) (Order, error) {
 	changed, done := rd.waiters.wait(id)
 	defer done()

@@ -228,7 +228,7 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 			for i := 1; i < len(pairs); i += 2 {
 				reservation, err := ParseReservation([]byte(pairs[i]))
 				if errors.Is(err, errLaterVersion) { // this leader would delete it; one of that version rebuilds the sale
-					r.opts.Measures.NewerVersion(VersionedRecord, 1)
+					r.opts.Measures.NewerVersion(NewerRecord, 1)
 					return nil, err
 				}
 				if err != nil { // logged only, so that it does not keep the sale closed

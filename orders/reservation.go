@@ -82,7 +82,7 @@ type versioned struct {
 	Version int `json:"v"`
 }
 
-// ParseReservation reads a record, a task's payload, or a dead letter. It returns an error that matches errLaterVersion if the
+// ParseReservation reads a record, a task's payload, or a dead letter. It returns an ErrUnavailable if the
 // record waits for a later program.
 func ParseReservation(record []byte) (Reservation, error) {
 	var v versioned

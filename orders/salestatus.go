@@ -3,7 +3,6 @@ package orders
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -84,7 +83,7 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 func (w *catalogWatch) SaleStates() ([]SaleStatus, error) {
 	c := w.catalog.Load()
 	if !c.loaded {
-		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+		return nil, errNotLoaded
 	}
 	now, _ := w.clock.now()
 	list := make([]SaleStatus, 0, len(c.sales))
@@ -99,7 +98,7 @@ func (w *catalogWatch) SaleStates() ([]SaleStatus, error) {
 func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
 	c := w.catalog.Load()
 	if !c.loaded {
-		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+		return nil, errNotLoaded
 	}
 	ids := slices.Sorted(maps.Keys(c.sales))
 	first, found := slices.BinarySearch(ids, after)

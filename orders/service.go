@@ -225,7 +225,7 @@ func (s *Service) Ready(ctx context.Context) error {
 		return errors.Join(errs...)
 	}
 	if !s.compared.Load() {
-		return fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+		return errNotLoaded
 	}
 	if _, ok := s.membership.lease.Held(time.Now()); !ok {
 		return errNoLease

@@ -52,7 +52,7 @@ func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 			text, _ := record.(string)
 			r, err := ParseReservation([]byte(text))
 			if errors.Is(err, errLaterVersion) {
-				w.opts.Measures.NewerVersion(VersionedRecord, 1)
+				w.opts.Measures.NewerVersion(NewerRecord, 1)
 				continue
 			}
 			if err != nil {

@@ -88,12 +88,12 @@ func (w *worker) handle(ctx context.Context, task *asynq.Task) (err error) {
 	ctx, span := w.traceHandle(ctx, task)
 	defer func() { endSpan(span, err) }()
 	if task.Type() != taskType && task.Type() != formerTaskType {
-		w.opts.Measures.NewerVersion(VersionedTask, 1)
+		w.opts.Measures.NewerVersion(NewerTask, 1)
 		return fmt.Errorf("%w: task %.40q", errLaterVersion, task.Type())
 	}
 	list, damaged, later, err := parseTask(task.Payload())
 	if later > 0 {
-		w.opts.Measures.NewerVersion(VersionedRecord, later)
+		w.opts.Measures.NewerVersion(NewerRecord, later)
 	}
 	if damaged > 0 || err != nil {
 		id, _ := asynq.GetTaskID(ctx) // the payload may name a buyer

@@ -28,7 +28,7 @@ func (m *Metrics) Orders() orders.Measures {
 		Help: "Times that this process found a task or a record of a later version and left it waiting, by kind: task or record.",
 	}, []string{"kind"})
 	m.registry.MustRegister(reserved, batch, size, confirmed, regressed, later)
-	for _, kind := range []orders.VersionedKind{orders.VersionedTask, orders.VersionedRecord} {
+	for _, kind := range []orders.NewerKind{orders.NewerTask, orders.NewerRecord} {
 		later.WithLabelValues(string(kind)) // creates the series at the start
 	}
 	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // creates both series at the start
@@ -47,7 +47,7 @@ func (m *Metrics) Orders() orders.Measures {
 		},
 		Confirmed:    func(after time.Duration) { confirmed.Observe(after.Seconds()) },
 		Regressed:    regressed.Inc,
-		NewerVersion: func(kind orders.VersionedKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
+		NewerVersion: func(kind orders.NewerKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
 	}
 }
 
