@@ -11,6 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -228,26 +229,18 @@ func (h *Admin) Places(ctx context.Context, in *placesInput) (*paging.Output[ope
 }
 
 type verifyOutput struct {
-	Body struct {
-		_ struct{} `additionalProperties:"true"`
-
-		OK     bool           `json:"ok"`
-		Checks []orders.Check `json:"checks" nullable:"false"`
-	} `nameHint:"RoomVerification"`
+	Body sales.Verification `nameHint:"RoomVerification"`
 }
 
 // Verify compares a room with itself, and with the stock.
 func (h *Admin) Verify(ctx context.Context, in *RoomName) (*verifyOutput, error) {
-	checks, err := h.Rooms.Verify(ctx, in.Room)
+	found, err := h.Rooms.Verify(ctx, in.Room)
 	if err != nil {
 		return nil, err
 	}
-	out := &verifyOutput{}
-	out.Body.OK = true
-	out.Body.Checks = make([]orders.Check, len(checks))
-	for i, c := range checks {
-		out.Body.Checks[i] = orders.Check{Invariant: c.Name, OK: c.OK, Detail: c.Detail}
-		out.Body.OK = out.Body.OK && c.OK
+	checks := make([]orders.Check, len(found))
+	for i, c := range found {
+		checks[i] = orders.Check{Invariant: c.Name, OK: c.OK, Detail: c.Detail}
 	}
-	return out, nil
+	return &verifyOutput{Body: sales.VerificationOf(checks)}, nil
 }

@@ -134,13 +134,21 @@ func (h *Admin) Sales(ctx context.Context, in *paging.Paging) (*paging.Output[op
 	return paging.Of(list, len(list) == in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
 }
 
-type verifyOutput struct {
-	Body struct {
-		_ struct{} `additionalProperties:"true"`
+// Verification is the result of verifying a sale or a room. It is an alias, because only schemas of types without a name take nameHint.
+type Verification = struct {
+	_ struct{} `additionalProperties:"true"`
 
-		OK     bool           `json:"ok"`
-		Checks []orders.Check `json:"checks" nullable:"false"`
-	} `nameHint:"Verification"`
+	OK     bool           `json:"ok"`
+	Checks []orders.Check `json:"checks" nullable:"false"`
+}
+
+// VerificationOf returns the result of checks.
+func VerificationOf(checks []orders.Check) Verification {
+	return Verification{OK: !slices.ContainsFunc(checks, func(c orders.Check) bool { return !c.OK }), Checks: checks}
+}
+
+type verifyOutput struct {
+	Body Verification `nameHint:"Verification"`
 }
 
 func (h *Admin) Verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {
@@ -151,8 +159,5 @@ func (h *Admin) Verify(ctx context.Context, in *saleInput) (*verifyOutput, error
 	if h.Verified != nil {
 		h.Verified(in.Sale, checks)
 	}
-	out := &verifyOutput{}
-	out.Body.OK = !slices.ContainsFunc(checks, func(c orders.Check) bool { return !c.OK })
-	out.Body.Checks = checks
-	return out, nil
+	return &verifyOutput{Body: VerificationOf(checks)}, nil
 }
