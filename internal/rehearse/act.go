@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -124,18 +123,4 @@ func (c *crowd) reorder(ctx context.Context, p *placed) {
 	if c.take(ctx) {
 		c.settle(ctx, ask{click: k, seq: seq, api: p.api}, math.MaxInt) // it is not retried after the wave
 	}
-}
-
-// capture records a payment that was captured.
-func (i *internal) capture(ctx context.Context, order, reference string) (reply, error) {
-	body := struct {
-		Reference string `json:"reference"`
-		Outcome   string `json:"outcome"`
-	}{reference, "captured"}
-	req, done, err := i.request(ctx, http.MethodPost, "/v1/orders/"+url.PathEscape(order)+"/payment", body)
-	if err != nil {
-		return reply{}, err
-	}
-	defer done()
-	return send(i.rt, req)
 }

@@ -17,10 +17,7 @@ func TestClockSkewIsInEachCall(t *testing.T) {
 				t.Errorf("skew %v, %s %s: Date %q", skew, r.Method, r.URL, r.Header.Get("Date"))
 			}
 		}))
-		p, err := newPublic(s.URL, "demo", s.Client().Transport, time.Second, skew)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newPublic(s.URL, "demo", s.Client().Transport, time.Second, skew)
 		_, first := p.order(t.Context(), "c-1", "k", "a", 1, -1)
 		_, second := p.status(t.Context(), "c-1", "x", accepted, 0)
 		_, third := p.cancel(t.Context(), "c-1", "x")

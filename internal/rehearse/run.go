@@ -77,7 +77,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	var targets []*internal
 	if o.Stock > 0 { // otherwise the sale is used as it is: not open yet, or with a process that is down
 		for _, base := range o.PublicURLs {
-			targets = append(targets, newInternal(Options{InternalURL: base, Sale: o.Sale, RequestTimeout: o.RequestTimeout}, api.rt))
+			targets = append(targets, newInternal(Options{InternalURL: base, Sale: o.Sale, RequestTimeout: o.RequestTimeout}, api.client.Transport))
 		}
 	}
 	for i, target := range targets { // before a sale is created that would be left behind
@@ -141,19 +141,12 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 	defer looking.CloseIdleConnections()
 	defer paying.CloseIdleConnections()
 	c := &crowd{
-		o: o, head: head, rec: rec, tally: &tally{}, start: head.StartedAt,
+		o: o, head: head, apis: publics(o, buying), rec: rec, tally: &tally{}, start: head.StartedAt,
 		slots: make(chan struct{}, o.Connections-o.Followers), known: map[string]struct{}{},
 		till: newInternal(o, paying), tills: make(chan struct{}, payers),
 		follow: make(chan *placed, 4*len(clicks)), // a click is answered once, and ordered again at most once; an order is followed at most twice
 	}
-	c.apis, err = publics(o, buying)
-	if err != nil {
-		return over, err
-	}
-	watchers, err := publics(o, looking)
-	if err != nil {
-		return over, err
-	}
+	watchers := publics(o, looking)
 	following, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	showing, stopShowing := context.WithCancel(ctx)
@@ -180,16 +173,11 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 	return over, nil
 }
 
-func publics(o Options, rt http.RoundTripper) ([]*public, error) {
-	var all []*public
+func publics(o Options, rt http.RoundTripper) (all []*public) {
 	for _, base := range o.PublicURLs {
-		p, err := newPublic(base, o.Sale, rt, o.RequestTimeout, o.ClockSkew)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
+		all = append(all, newPublic(base, o.Sale, rt, o.RequestTimeout, o.ClockSkew))
 	}
-	return all, nil
+	return all
 }
 
 // newPrefix returns a prefix that distinguishes this crowd's buyers from all others, including those of an earlier run with the

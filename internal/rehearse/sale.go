@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -70,17 +70,16 @@ type Item struct {
 
 // internal calls the internal API. Safe for concurrent use.
 type internal struct {
-	rt          http.RoundTripper
-	base, token string
-	sale        string // path of the sale
-	wait        time.Duration
-	refused     func(*http.Response, []byte) error // nil: the response is quoted
+	client  apiclient.Client
+	sale    string // path of the sale
+	wait    time.Duration
+	refused func(*http.Response, []byte) error // nil: the response is quoted
 }
 
 func newInternal(o Options, rt http.RoundTripper) *internal {
 	return &internal{
-		rt: rt, base: strings.TrimSuffix(o.InternalURL, "/"), token: o.Token,
-		sale: "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout, refused: o.Refused,
+		client: apiclient.Client{Transport: rt, Base: o.InternalURL, Token: o.Token},
+		sale:   "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout, refused: o.Refused,
 	}
 }
 
@@ -204,53 +203,33 @@ func (i *internal) get(ctx context.Context, path string, out any) error {
 }
 
 func (i *internal) do(ctx context.Context, method, path string, in, out any) (int, error) {
-	req, done, err := i.request(ctx, method, path, in)
-	if err != nil {
-		return 0, err
-	}
+	ctx, done := context.WithTimeout(ctx, i.wait)
 	defer done()
-	res, err := i.rt.RoundTrip(req)
-	if err != nil {
+	r, err := i.client.Do(ctx, method, path, nil, in)
+	switch {
+	case r.Response == nil:
 		return 0, fmt.Errorf("%w: %s %s: %w", errAPI, method, path, err)
+	case r.StatusCode/100 != 2 && i.refused != nil: // even a partial body helps
+		return r.StatusCode, fmt.Errorf("%w: %w", errAPI, i.refused(r.Response, r.Body))
+	case r.StatusCode/100 != 2:
+		return r.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", errAPI, method, path, r.Status, bytes.TrimSpace(r.Body[:min(512, len(r.Body))]))
+	case out == nil:
+		return r.StatusCode, nil
+	case err == nil:
+		err = json.Unmarshal(r.Body, out)
 	}
-	defer res.Body.Close()
-	if res.StatusCode/100 != 2 {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // even a partial body helps
-		if i.refused != nil {
-			return res.StatusCode, fmt.Errorf("%w: %w", errAPI, i.refused(res, said))
-		}
-		return res.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", errAPI, method, path, res.Status, bytes.TrimSpace(said[:min(512, len(said))]))
+	if err != nil {
+		err = fmt.Errorf("%w: %s %s: %w", errAPI, method, path, err)
 	}
-	if out != nil {
-		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-			return res.StatusCode, fmt.Errorf("%w: %s %s: %w", errAPI, method, path, err)
-		}
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody)) // so that the connection can be reused
-	return res.StatusCode, nil
+	return r.StatusCode, err
 }
 
-// request returns a request that is ready to send; done releases its context.
-func (i *internal) request(ctx context.Context, method, path string, in any) (req *http.Request, done context.CancelFunc, err error) {
-	var body io.Reader = http.NoBody
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return nil, nil, fmt.Errorf("rehearse: encode %s: %w", path, err)
-		}
-		body = bytes.NewReader(b)
-	}
-	ctx, done = context.WithTimeout(ctx, i.wait)
-	if req, err = http.NewRequestWithContext(ctx, method, i.base+path, body); err != nil {
-		done()
-		return nil, nil, fmt.Errorf("rehearse: %s %s: %w", method, path, err)
-	}
-	req.GetBody = nil // otherwise the transport may repeat a call that the history would not have
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if i.token != "" {
-		req.Header.Set("Authorization", "Bearer "+i.token)
-	}
-	return req, done, nil
+// capture records a payment that was captured.
+func (i *internal) capture(ctx context.Context, order, reference string) (reply, error) {
+	ctx, done := context.WithTimeout(ctx, i.wait)
+	defer done()
+	return replyOf(i.client.Do(ctx, http.MethodPost, "/v1/orders/"+url.PathEscape(order)+"/payment", nil, struct {
+		Reference string `json:"reference"`
+		Outcome   string `json:"outcome"`
+	}{reference, "captured"}))
 }

@@ -1,16 +1,14 @@
 package rehearseroom
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -31,13 +29,12 @@ type place struct {
 
 // caller calls one listener.
 type caller struct {
-	client *http.Client
-	base   string
-	token  string
+	apiclient.Client
+	timeout time.Duration // of one attempt
 }
 
 // call sends a request and decodes the answer. It repeats what got no answer, or 429 or 503, until ctx ends.
-func (c *caller) call(ctx context.Context, method, path string, header map[string]string, body, into any) (status int, err error) {
+func (c *caller) call(ctx context.Context, method, path string, header http.Header, body, into any) (status int, err error) {
 	for {
 		var wait time.Duration
 		status, wait, err = c.once(ctx, method, path, header, body, into)
@@ -66,51 +63,24 @@ func (c *caller) change(ctx context.Context, method, path string, body any) erro
 }
 
 // hangUp sends a request and closes the connection without reading the answer.
-func (c *caller) hangUp(ctx context.Context, method, path string, header map[string]string, body any) {
+func (c *caller) hangUp(ctx context.Context, method, path string, header http.Header, body any) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
 	_, _, _ = c.once(ctx, method, path, header, body, nil) // whatever came of it, the caller does not know
 }
 
-func (c *caller) once(ctx context.Context, method, path string, header map[string]string, body, into any) (status int, wait time.Duration, err error) {
-	text := []byte(nil)
-	if body != nil {
-		if text, err = json.Marshal(body); err != nil {
-			return 0, 0, err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.base, "/")+path, bytes.NewReader(text))
+func (c *caller) once(ctx context.Context, method, path string, header http.Header, body, into any) (status int, wait time.Duration, err error) {
+	ctx, done := context.WithTimeout(ctx, c.timeout)
+	defer done()
+	r, err := c.Do(ctx, method, path, header, body)
 	if err != nil {
 		return 0, 0, err
-	}
-	for name, value := range header {
-		req.Header.Set(name, value)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	res, err := c.client.Do(req)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
-	if err != nil {
-		return 0, 0, err
-	}
-	if d, err := time.ParseDuration(res.Header.Get("Retry-After") + "s"); err == nil {
-		wait = d
 	}
 	if raw, ok := into.(*[]byte); ok {
-		*raw = answer
-		return res.StatusCode, wait, nil
+		*raw = r.Body
+	} else if into != nil && len(r.Body) > 0 {
+		err = json.Unmarshal(r.Body, into)
 	}
-	if into != nil && len(answer) > 0 {
-		err = json.Unmarshal(answer, into)
-	}
-	return res.StatusCode, wait, err
+	return r.StatusCode, r.RetryAfter(), err
 }

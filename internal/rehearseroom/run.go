@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -20,9 +21,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 512, MaxIdleConnsPerHost: 512}, Timeout: o.RequestTimeout}
-	defer client.CloseIdleConnections()
-	operator := &caller{client, o.InternalURL, o.Token}
+	transport := &http.Transport{MaxConnsPerHost: 512, MaxIdleConnsPerHost: 512}
+	defer transport.CloseIdleConnections()
+	operator := &caller{apiclient.Client{Transport: transport, Base: o.InternalURL, Token: o.Token}, o.RequestTimeout}
+	var apis []*caller
+	for _, base := range o.PublicURLs {
+		apis = append(apis, &caller{apiclient.Client{Transport: transport, Base: base}, o.RequestTimeout})
+	}
 	setup, done := context.WithTimeout(ctx, o.Timeout)
 	defer done()
 	start, err := prepare(setup, operator, o)
@@ -33,14 +38,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer cancel()
 	crowd := newCrowd(o)
 	var before roomView
-	public := &caller{client: client, base: o.PublicURLs[0]}
-	if _, err := public.call(within, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &before); err != nil {
+	if _, err := apis[0].call(within, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &before); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	var wg sync.WaitGroup
 	for i, v := range crowd {
-		api := &caller{client: client, base: o.PublicURLs[i%len(o.PublicURLs)]}
+		api := apis[i%len(apis)]
 		joined := func() {}
 		if !v.late {
 			start.missing.Add(1)
@@ -66,7 +70,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Room: o.Room, Sale: o.Sale, Visitors: len(crowd), Stock: o.Stock, Took: time.Since(began)}
 	asking, enough := context.WithTimeout(ctx, 30*time.Second)
 	defer enough()
-	c, err := newEvidence(asking, r, o, crowd, public, operator, &before)
+	c, err := newEvidence(asking, r, o, crowd, apis[0], operator, &before)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ type visitor struct {
 	err           error
 }
 
-func (v *visitor) header() map[string]string { return map[string]string{"X-User-ID": v.user} }
+func (v *visitor) header() http.Header { return http.Header{"X-User-Id": {v.user}} }
 
 // visit joins, waits, claims and orders, and keeps what it saw. It calls joined when it has a place.
 func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *roomStart, joined func()) error {
@@ -84,8 +84,8 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 			v.final, v.ended = p.State, time.Now()
 			return nil
 		}
-		if header["X-Place-Token"] = p.Token; v.reloads {
-			delete(header, "X-Place-Token")
+		if !v.reloads {
+			header.Set("X-Place-Token", p.Token)
 		}
 		if !periodic.Pause(ctx, min(time.Duration(p.PollAfterMS)*time.Millisecond, o.longestPause())) {
 			return fmt.Errorf("rehearse: still %s: %w", p.State, context.Cause(ctx))
@@ -137,7 +137,7 @@ func (v *visitor) join(ctx context.Context, api *caller, path string) (p place, 
 
 func (v *visitor) order(ctx context.Context, api *caller, o Options, key string) (int, error) {
 	path, header, body := "/v1/sales/"+o.Sale+"/orders", v.header(), map[string]any{"item": item}
-	header["Idempotency-Key"] = v.user + key
+	header.Set("Idempotency-Key", v.user+key)
 	if v.hangsUp {
 		api.hangUp(ctx, http.MethodPost, path, header, body)
 	}
