@@ -82,21 +82,22 @@ func (c *crowd) pay(ctx context.Context, p *placed) {
 // capture sends a payment until it is answered.
 func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) Act {
 	a := Act{Deed: Payment, OrderID: p.id, Reference: reference, Sent: sent}
-	return c.insist(ctx, a, c.tills, func(int) (reply, error) { return c.till.capture(ctx, p.id, reference) })
+	return c.perform(ctx, a, c.tills, func(int) (reply, error) { return c.till.capture(ctx, p.id, reference) })
 }
 
 func (c *crowd) cancel(ctx context.Context, p *placed) Act {
 	a := Act{Deed: Cancel, OrderID: p.id, Sent: 1}
-	return c.insist(ctx, a, c.slots, func(attempt int) (reply, error) {
+	return c.perform(ctx, a, c.slots, func(attempt int) (reply, error) {
 		return c.apis[(p.buyer+attempt)%len(c.apis)].cancel(ctx, p.user, p.id)
 	})
 }
 
-// insist retries until there is a definite answer or ctx ends, and records each attempt. Each attempt holds a slot.
-func (c *crowd) insist(ctx context.Context, a Act, slots chan struct{}, try func(attempt int) (reply, error)) Act {
-	for a.Outcome = Lost; ; {
-		if !take(ctx, slots) {
-			return a
+// perform retries until there is a definite answer or ctx ends, and records each attempt. Each attempt holds a slot.
+func (c *crowd) perform(ctx context.Context, a Act, slots chan struct{}, try func(attempt int) (reply, error)) Act {
+	a.Outcome = Lost
+	retry(ctx, time.Time{}, forever, func() (done bool, pause time.Duration) {
+		if !acquire(ctx, slots) {
+			return true, 0
 		}
 		a.Attempt++
 		a.Started = time.Since(c.start)
@@ -105,11 +106,10 @@ func (c *crowd) insist(ctx context.Context, a Act, slots chan struct{}, try func
 		<-slots
 		a.Outcome, a.Reason, a.Error = outcomeOf(r, err, false, r.code == http.StatusOK && r.Status != "")
 		a.Status, a.State, a.Action = r.code, string(r.Status), r.Action
-		c.rec.act(a)
-		if a.Outcome != Lost || !periodic.Pause(ctx, c.backoff(a.Attempt, r.retryAfter)) {
-			return a
-		}
-	}
+		c.rec.record(line{Act: &a})
+		return a.Outcome != Lost, c.backoff(a.Attempt, r.retryAfter)
+	})
+	return a
 }
 
 // reorder orders a cancelled order again, and pays for it.
@@ -120,7 +120,7 @@ func (c *crowd) reorder(ctx context.Context, p *placed) {
 	c.mu.Unlock()
 	k := p.click
 	k.at, k.order, k.hangUp, k.fate = time.Since(c.start), k.order+c.o.OrdersPerBuyer, -1, fate{ending: isPaid}
-	if c.take(ctx) {
+	if acquire(ctx, c.slots) {
 		c.settle(ctx, ask{click: k, seq: seq, api: p.api}, math.MaxInt) // it is not retried after the wave
 	}
 }

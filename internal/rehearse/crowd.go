@@ -59,7 +59,7 @@ func (c *crowd) send(ctx context.Context, clicks []click) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for seq, k := range clicks {
-		if !periodic.Pause(ctx, k.at-time.Since(c.start)) || !c.take(ctx) {
+		if !periodic.Pause(ctx, k.at-time.Since(c.start)) || !acquire(ctx, c.slots) {
 			return
 		}
 		wg.Go(func() { c.settle(ctx, ask{click: k, seq: seq, api: k.buyer % len(c.apis)}, c.o.Attempts) })
@@ -78,7 +78,7 @@ func (c *crowd) resolve(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, a := range open {
-		if !c.take(ctx) {
+		if !acquire(ctx, c.slots) {
 			return
 		}
 		wg.Go(func() { c.settle(ctx, a, a.attempts+c.o.Attempts) })
@@ -100,7 +100,7 @@ func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
 			c.mu.Unlock()
 			return
 		}
-		if !periodic.Pause(ctx, a.wait) || !c.take(ctx) {
+		if !periodic.Pause(ctx, a.wait) || !acquire(ctx, c.slots) {
 			return
 		}
 	}
@@ -129,7 +129,7 @@ func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 		a.api = (a.api + 1) % len(c.apis) // as a load balancer would
 		a.wait = c.backoff(a.attempts, r.retryAfter)
 	}
-	c.rec.call(call)
+	c.rec.record(line{Call: &call})
 	c.tally.end(call)
 	if call.Outcome == Admitted {
 		c.watch(ctx, &placed{click: a.click, id: r.OrderID, user: buyer, state: string(r.Status), while: accepted, api: a.api})
@@ -162,15 +162,4 @@ func (c *crowd) backoff(attempts int, retryAfter time.Duration) time.Duration {
 		d = retryAfter
 	}
 	return periodic.Jitter(min(d, longestWait))
-}
-
-func (c *crowd) take(ctx context.Context) bool { return take(ctx, c.slots) }
-
-func take(ctx context.Context, slots chan struct{}) bool {
-	select {
-	case slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -112,21 +112,23 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			break
 		}
 	}
-	var quotas map[string]int
-	quotaErr := insist(ctx, deadline, grace, func() (err error) {
-		quotas, err = api.quotas(ctx, o.Sale)
-		return err
+	var (
+		quotas            map[string]int
+		quotaErr, feedErr error
+	)
+	retry(ctx, deadline, grace, func() (done bool, pause time.Duration) {
+		quotas, quotaErr = api.quotas(ctx, o.Sale)
+		return quotaErr == nil, between
 	})
 	for i, it := range e.Sale.Items {
 		if e.Sale.Items[i].Quota = o.Quota; o.Quota == 0 {
 			e.Sale.Items[i].Quota = quotas[it.Item]
 		}
 	}
-	var feedErr error
 	for over := time.Now().Add(grace); ; {
-		feedErr = insist(ctx, deadline, grace, func() (err error) {
-			e.Events, err = api.events(ctx, o.Sale, e.Events)
-			return err
+		retry(ctx, deadline, grace, func() (done bool, pause time.Duration) {
+			e.Events, feedErr = api.events(ctx, o.Sale, e.Events)
+			return feedErr == nil, between
 		})
 		if e.Events == nil || e.toldAll(h) || time.Now().After(over) || !periodic.Pause(ctx, between) {
 			break
@@ -136,16 +138,6 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 		e.Orders = nil // without the sale the list cannot be judged
 	}
 	return e, errors.Join(verifyErr, saleErr, listErr, quotaErr, feedErr)
-}
-
-// insist retries until there is an answer, or until grace after the deadline, but at least for grace.
-func insist(ctx context.Context, deadline time.Time, grace time.Duration, ask func() error) error {
-	until := time.Now().Add(max(time.Until(deadline), 0) + grace)
-	for {
-		if err := ask(); err == nil || time.Now().After(until) || !periodic.Pause(ctx, between) {
-			return err
-		}
-	}
 }
 
 // balanced reports whether free units and units of orders add up to the stock, according to the list and the sale.

@@ -113,6 +113,22 @@ type line struct {
 	Stop *Stop     `json:"stop,omitempty"`
 }
 
+// add adds what a line has.
+func (h *History) add(l line) {
+	switch {
+	case l.Run != nil:
+		h.Head = *l.Run
+	case l.Call != nil:
+		h.Calls = append(h.Calls, *l.Call)
+	case l.Seen != nil:
+		h.Sightings = append(h.Sightings, *l.Seen)
+	case l.Act != nil:
+		h.Acts = append(h.Acts, *l.Act)
+	case l.Stop != nil:
+		h.Stops = append(h.Stops, *l.Stop)
+	}
+}
+
 // ReadHistory reads what a run wrote to Options.HistoryFile. A last line that was cut off by a crash is ignored.
 func ReadHistory(r io.Reader) (*History, error) {
 	h, dec := &History{}, json.NewDecoder(r)
@@ -123,17 +139,8 @@ func ReadHistory(r io.Reader) (*History, error) {
 			return h, nil
 		case err != nil:
 			return nil, fmt.Errorf("rehearse: history record %d: %w", n, err)
-		case l.Run != nil:
-			h.Head = *l.Run
-		case l.Call != nil:
-			h.Calls = append(h.Calls, *l.Call)
-		case l.Seen != nil:
-			h.Sightings = append(h.Sightings, *l.Seen)
-		case l.Act != nil:
-			h.Acts = append(h.Acts, *l.Act)
-		case l.Stop != nil:
-			h.Stops = append(h.Stops, *l.Stop)
 		}
+		h.add(l)
 	}
 }
 
@@ -162,42 +169,18 @@ func newRecorder(path string) (*recorder, error) {
 	return r, nil
 }
 
+// begin makes room for the calls, so that recording one rarely has to copy the others, and records the head.
 func (r *recorder) begin(head Head) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.h = History{Head: head, Calls: make([]Call, 0, head.Planned+head.Planned/8)}
-	r.write(line{Run: &head})
+	r.h.Calls = make([]Call, 0, head.Planned+head.Planned/8)
+	r.mu.Unlock()
+	r.record(line{Run: &head})
 }
 
-func (r *recorder) call(c Call) {
+func (r *recorder) record(l line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.h.Calls = append(r.h.Calls, c)
-	r.write(line{Call: &c})
-}
-
-func (r *recorder) saw(s Sighting) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.h.Sightings = append(r.h.Sightings, s)
-	r.write(line{Seen: &s})
-}
-
-func (r *recorder) act(a Act) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.h.Acts = append(r.h.Acts, a)
-	r.write(line{Act: &a})
-}
-
-func (r *recorder) stopped(s Stop) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.h.Stops = append(r.h.Stops, s)
-	r.write(line{Stop: &s})
-}
-
-func (r *recorder) write(l line) {
+	r.h.add(l)
 	if r.enc != nil && r.err == nil {
 		r.err = r.enc.Encode(l)
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Run sends the crowd, waits until its orders have settled, and judges. It returns a report whenever the wave ran, even
@@ -48,7 +46,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		found, err = collect(ctx, api, o, &rec.h, sale.Fresh, over.Add(o.DrainTimeout))
 		if o.Stopped != nil {
 			for _, s := range o.Stopped() {
-				rec.stopped(s)
+				rec.record(line{Stop: &s})
 			}
 		}
 	}
@@ -81,7 +79,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 		}
 	}
 	for i, target := range targets { // before a sale is created that would be left behind
-		if code, err := target.insist(ctx, http.MethodGet, target.sale, nil, nil); err != nil && code != http.StatusNotFound {
+		if code, err := target.doRetrying(ctx, http.MethodGet, target.sale, nil, nil); err != nil && code != http.StatusNotFound {
 			return Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
 		}
 	}
@@ -93,7 +91,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 		}
 	}
 	var sale Sale
-	_, err := api.insist(ctx, http.MethodGet, api.sale, nil, &sale)
+	_, err := api.doRetrying(ctx, http.MethodGet, api.sale, nil, &sale)
 	switch {
 	case err != nil:
 		return Sale{}, fmt.Errorf("reading the sale: %w", err)
@@ -115,22 +113,18 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 }
 
 // awaitOpen waits until a process reports the sale as open: each process learns of it with a delay.
-func awaitOpen(ctx context.Context, api *internal) error {
-	for until := time.Now().Add(patience); ; {
-		sale, err := api.read(ctx)
-		late := time.Now().After(until)
-		switch {
-		case err == nil && sale.State == "open":
-			return nil
-		case late && err != nil:
-			return err
-		case late:
-			return fmt.Errorf("%w: the sale is %q", errAPI, sale.State)
-		}
-		if !periodic.Pause(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("rehearse: %w", context.Cause(ctx))
-		}
+func awaitOpen(ctx context.Context, api *internal) (err error) {
+	var sale Sale
+	if !retry(ctx, time.Now(), patience, func() (done bool, pause time.Duration) {
+		sale, err = api.read(ctx)
+		return err == nil && sale.State == "open", 50 * time.Millisecond
+	}) {
+		return fmt.Errorf("rehearse: %w", context.Cause(ctx))
 	}
+	if err == nil && sale.State != "open" {
+		err = fmt.Errorf("%w: the sale is %q", errAPI, sale.State)
+	}
+	return err
 }
 
 // sendCrowd runs the wave, retries calls whose outcome is open, and follows every order; over is when the last call ended.

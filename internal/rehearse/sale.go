@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
-	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Statuses of an order.
@@ -103,17 +102,17 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 		sale.Items = append(sale.Items, item{name, o.Stock, o.Quota})
 	}
 	// Check whether the sale exists before the PUT: after a repeated PUT the response would not show it.
-	if code, err := i.insist(ctx, http.MethodGet, i.sale, nil, nil); code == http.StatusNotFound {
+	if code, err := i.doRetrying(ctx, http.MethodGet, i.sale, nil, nil); code == http.StatusNotFound {
 		fresh = true
 	} else if err != nil {
 		return false, err
 	}
-	_, err = i.insist(ctx, http.MethodPut, i.sale, sale, nil)
+	_, err = i.doRetrying(ctx, http.MethodPut, i.sale, sale, nil)
 	if err == nil {
 		if o.Opening != nil {
 			o.Opening()
 		}
-		_, err = i.insist(ctx, http.MethodPost, i.sale+"/open", nil, nil)
+		_, err = i.doRetrying(ctx, http.MethodPost, i.sale+"/open", nil, nil)
 	}
 	return fresh, err
 }
@@ -122,18 +121,16 @@ func (i *internal) read(ctx context.Context) (s Sale, err error) {
 	return s, i.get(ctx, i.sale, &s)
 }
 
-// insist is do with retries while the API is unavailable.
-func (i *internal) insist(ctx context.Context, method, path string, in, out any) (code int, err error) {
-	for until := time.Now().Add(patience); ; {
+// doRetrying is do with retries while the API is unavailable.
+func (i *internal) doRetrying(ctx context.Context, method, path string, in, out any) (code int, err error) {
+	if !retry(ctx, time.Now(), patience, func() (done bool, pause time.Duration) {
 		code, err = i.do(ctx, method, path, in, out)
 		var late net.Error
-		if busy := code == http.StatusServiceUnavailable || errors.As(err, &late) && late.Timeout(); !busy || time.Now().After(until) {
-			return code, err
-		}
-		if !periodic.Pause(ctx, 250*time.Millisecond) {
-			return code, fmt.Errorf("%w, until: %w", err, context.Cause(ctx))
-		}
+		return code != http.StatusServiceUnavailable && !(errors.As(err, &late) && late.Timeout()), between
+	}) {
+		err = fmt.Errorf("%w, until: %w", err, context.Cause(ctx))
 	}
+	return code, err
 }
 
 // orders lists every order of the sale; never nil without an error.

@@ -62,18 +62,12 @@ type evidence struct {
 	crowd         []*visitor
 	before, after roomView // as everybody could read them
 	list          []byte   // the published draw
-	checks        map[string][]serverCheck
-}
-
-// serverCheck is a comparison that the server made of itself.
-type serverCheck struct {
-	Invariant, Detail string
-	OK                bool
+	checks        map[string][]rehearse.Check
 }
 
 // newEvidence reads what the judge needs besides the crowd's own evidence.
 func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *roomView) (*evidence, error) {
-	c := &evidence{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]serverCheck)}
+	c := &evidence{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]rehearse.Check)}
 	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &c.after); err != nil {
 		return nil, err
 	}
@@ -81,7 +75,7 @@ func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, pu
 		return nil, err
 	}
 	for _, path := range []string{"/v1/rooms/" + o.Room + "/verify", "/v1/sales/" + o.Sale + "/verify"} {
-		var verdict struct{ Checks []serverCheck }
+		var verdict rehearse.Verification
 		if _, err := operator.call(ctx, http.MethodGet, path, nil, nil, &verdict); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func flawless() *evidence {
 	start := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	c := &evidence{
 		Report: &Report{}, o: Options{Room: "r", Sale: "s", Stock: 4}, list: []byte("index,number,subject,position\n"),
-		checks: map[string][]serverCheck{"/v1/rooms/r/verify": {{Invariant: "numbers", OK: true}}, "/v1/sales/s/verify": {{Invariant: "I1", OK: true}}},
+		checks: map[string][]rehearse.Check{"/v1/rooms/r/verify": {{Invariant: "numbers", OK: true}}, "/v1/sales/s/verify": {{Invariant: "I1", OK: true}}},
 	}
 	c.after.Joined, c.after.Draw.N, c.after.Phase = all, drawn, "exhausted"
 	for i := range all {
