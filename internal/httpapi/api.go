@@ -137,7 +137,7 @@ func (a *API) servePublic(origins []string) error {
 	a.registerOwn(docs)
 	if a.visitors != nil {
 		charged := huma.Middlewares{a.charger.Middleware}
-		a.registerVisitors(docs, a.public, charged, charged, a.charged)
+		a.registerVisitors(docs, a.public, charged, charged, a.charger.EchoMiddleware)
 		a.registerVWR(docs.OpenAPI(), a.public)
 	}
 	a.describeCaller(docs.OpenAPI(), func(path string, _ *huma.Operation) bool {

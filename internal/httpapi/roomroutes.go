@@ -84,7 +84,7 @@ var (
 func roomVerb(verb, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: verb + "-room", Method: http.MethodPost, Path: roomPath + "/" + verb, Summary: summary, Tags: tagRooms, MaxBodyBytes: maxBody + 1,
-		Errors: slices.Clip([]int{401, 403, 404, 408, 409, 413, 415, 422, 503}), // two servers of one process append to it
+		Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
 	}
 }
 
@@ -162,18 +162,6 @@ func (a *API) registerVisitors(docs huma.API, e *echo.Echo, reading, placing hum
 }
 
 var roomParameter = []*huma.Param{{Name: "room", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Name of the room"}}
-
-// charged is charge.Charger.Middleware for routes that are not registered with Huma.
-func (a *API) charged(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		_, cancel, err := a.charger.Charge(c.Request().Context(), 0)
-		cancel()
-		if err != nil {
-			return err
-		}
-		return next(c)
-	}
-}
 
 // registerRooms registers the routes for operators.
 func (a *API) registerRooms(docs huma.API) {

@@ -3,10 +3,12 @@ package httpapi
 import (
 	"net/http"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 const (
-	maxBody  = 64 << 10
+	maxBody  = request.MaxBody
 	maxOrder = 4 << 10 // of an order's body: its sender may be anonymous, and parsing is the most expensive step of a refusal
 	maxWait  = 30 * time.Second
 )

@@ -12,15 +12,10 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
-
-// noSpan is every span if there is no tracer. Data for traces is made only if IsRecording, so that disabled tracing costs
-// nothing.
-var noSpan trace.Span = noop.Span{}
 
 // untraced are routes that are polled constantly, or stay open with a page; traces of them have no value.
 var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, eventsPath: true, assetsPath + "*": true}
@@ -33,7 +28,7 @@ const maxTraceState = 512
 // client's.
 func (a *API) trace(listener string, c echo.Context) trace.Span {
 	if a.tracer == nil || untraced[c.Path()] {
-		return noSpan
+		return request.NoSpan
 	}
 	r := c.Request()
 	ctx, options, method := r.Context(), serverSpan, request.KnownMethod(r.Method)

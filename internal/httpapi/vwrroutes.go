@@ -28,7 +28,7 @@ func (a *API) registerVWR(described *huma.OpenAPI, e *echo.Echo) {
 		case private:
 			steps = append(steps, needs(v.Roles))
 		case !v.Charges:
-			steps = append(steps, a.charged)
+			steps = append(steps, a.charger.EchoMiddleware)
 		}
 		e.Add(v.Method, vwr.Path+"/"+v.Name, handlers.Serve(v, private), steps...)
 		op := v.Describe(described.Components.Schemas, private)

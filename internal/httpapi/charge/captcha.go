@@ -26,7 +26,7 @@ func (c *Charger) ChallengeMiddleware(ctx huma.Context, next func(huma.Context))
 		var d admission.Decision
 		if d, err = c.Decide(ctx.Context(), req); err == nil {
 			admissionhttp.WriteFields(r.Header, &d)
-			err = denial(&d)
+			err = denial(&d, nil)
 		}
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Charger) limitCaptcha(ctx context.Context, r *request.Info, req admissi
 	d, err := c.CaptchaLimit.Charge(ctx, req)
 	if err == nil && !d.Admitted {
 		admissionhttp.WriteFields(r.Header, &d)
-		err = denied(&d)
+		err = denial(&d, nil)
 	}
 	return err
 }

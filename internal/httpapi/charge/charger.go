@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/admission"
@@ -70,15 +71,30 @@ func (c *Charger) ChargeUnless(
 	return rest, cancel, err
 }
 
+// ChargeOnly is Charge for a request whose remaining work has no deadline.
+func (c *Charger) ChargeOnly(ctx context.Context) error {
+	_, cancel, err := c.Charge(ctx, 0)
+	cancel()
+	return err
+}
+
 // Middleware charges an operation before its handler runs.
 func (c *Charger) Middleware(ctx huma.Context, next func(huma.Context)) {
-	_, cancel, err := c.Charge(ctx.Context(), 0)
-	defer cancel()
-	if err != nil {
+	if err := c.ChargeOnly(ctx.Context()); err != nil {
 		c.Errors.Fail(humaecho.Unwrap(ctx), err)
 		return
 	}
 	next(ctx)
+}
+
+// EchoMiddleware is Middleware for routes that are not registered with Huma.
+func (c *Charger) EchoMiddleware(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(e echo.Context) error {
+		if err := c.ChargeOnly(e.Request().Context()); err != nil {
+			return err
+		}
+		return next(e)
+	}
 }
 
 // ChargeAndSolve asks the rules, and then needs a solution for b if needed returns true. The same solution answers rules that challenge the
@@ -136,9 +152,7 @@ func (c *Charger) chargeOrSolve(
 		token := r.HTTP.Header.Get(challenge.SolutionField)
 		admissionhttp.WriteFields(r.Header, &d) // of the refusal, unless the solution helps
 		if token == "" {
-			p := denied(&d)
-			p.Challenge = c.Challenges.ChallengeFor(*b)
-			return rest, cancel, false, p
+			return rest, cancel, false, denial(&d, c.Challenges.ChallengeFor(*b))
 		}
 		err = c.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
@@ -157,7 +171,7 @@ func (c *Charger) chargeOrSolve(
 	}
 	admissionhttp.WriteFields(r.Header, &d)
 	r.Charged = d
-	return rest, cancel, req.Solved, denial(&d)
+	return rest, cancel, req.Solved, denial(&d, nil)
 }
 
 // charge is the only place that charges requests in this process.
@@ -185,7 +199,7 @@ func (c *Charger) Decide(ctx context.Context, req admission.Request) (admission.
 	if c.Recorder != nil {
 		answer := err
 		if err == nil {
-			answer = denial(&d)
+			answer = denial(&d, nil)
 		}
 		c.Answered(answer, d.Rule, func() admission.Request { return req })
 	}
@@ -207,16 +221,13 @@ func (c *Charger) Answered(err error, rule string, asked func() admission.Reques
 	c.Recorder.Answered(answer, rule, asked)
 }
 
-// denial returns the problem for a refusal d, or nil. admissionhttp writes the header fields.
-func denial(d *admission.Decision) error {
+// denial returns the problem for a refusal d, with the challenge to solve if that is not nil. For an admitted request it returns nil.
+// admissionhttp writes the header fields.
+func denial(d *admission.Decision, solve *problem.ChallengeView) error {
 	if d.Admitted {
 		return nil
 	}
-	return denied(d)
-}
-
-func denied(d *admission.Decision) *problem.Problem {
 	p := problem.New(string(d.Reason))
-	p.ViolatedPolicies, p.Rule = admissionhttp.Violated(d), d.Rule
+	p.ViolatedPolicies, p.Rule, p.Challenge = admissionhttp.Violated(d), d.Rule, solve
 	return p
 }

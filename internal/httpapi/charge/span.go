@@ -7,18 +7,15 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
-
-// noSpan is every span if there is no tracer.
-var noSpan trace.Span = noop.Span{}
 
 // startSpan begins the span of a decision by the rules.
 func (c *Charger) startSpan(ctx context.Context) (context.Context, trace.Span) {
 	if c.Tracer == nil {
-		return ctx, noSpan
+		return ctx, request.NoSpan
 	}
 	return c.Tracer.Start(ctx, "decide")
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
@@ -53,6 +55,12 @@ func From(ctx context.Context) (r *Info, ok bool) {
 	r, ok = ctx.Value(requestKey{}).(*Info)
 	return r, ok
 }
+
+// MaxBody is the maximum size of a body in bytes, except that of an order.
+const MaxBody = 64 << 10
+
+// NoSpan is every span if there is no tracer. Data for traces is made only if IsRecording, so that disabled tracing costs nothing.
+var NoSpan trace.Span = noop.Span{}
 
 // LocalActor stands for the caller where no tokens are set.
 const LocalActor = "local"

@@ -25,8 +25,8 @@ const TokenField = "X-Place-Token"
 type Visitors struct {
 	Rooms   *waitingroom.Service
 	Charger interface {
-		Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error)
-		// ChargeAndSolve is Charge, and then needs a solution of a challenge for b if needed returns true.
+		ChargeOnly(ctx context.Context) error
+		// ChargeAndSolve is ChargeOnly, and then needs a solution of a challenge for b if needed returns true.
 		ChargeAndSolve(ctx context.Context, b captcha.Binding, needed func() (bool, error)) error
 	}
 	Challenges *challenge.Handlers // nil: challenges cannot be solved
@@ -174,9 +174,7 @@ func (h *Visitors) Enter(ctx context.Context, name string, who waitingroom.Visit
 // charge asks the rules, and for a solution if the room wants one and the visitor has no place yet.
 func (h *Visitors) charge(ctx context.Context, room *waitingroom.Status, who waitingroom.Visitor) error {
 	if !room.Captcha || h.Challenges == nil {
-		_, cancel, err := h.Charger.Charge(ctx, 0)
-		cancel()
-		return err
+		return h.Charger.ChargeOnly(ctx)
 	}
 	req := request.Of(ctx).Admission(h.Challenges.Proxies)
 	return h.Charger.ChargeAndSolve(ctx, h.Challenges.RoomBinding(room.Room, &req), func() (joins bool, err error) {

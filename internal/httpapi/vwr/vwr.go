@@ -21,8 +21,6 @@ import (
 // Path is the prefix of the verbs.
 const Path = "/vwr"
 
-const maxBody = 64 << 10
-
 // Handlers are the handlers of the verbs.
 type Handlers struct {
 	Rooms    *waitingroom.Service
@@ -106,7 +104,7 @@ func parse(c echo.Context) (map[string]string, error) {
 		}
 		return fields, nil
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, request.MaxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, err
 	}
