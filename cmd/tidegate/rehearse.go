@@ -22,14 +22,17 @@ import (
 
 var errBroken = errors.New("the rehearsal failed: see the invariants above marked BREACH, or – for not judged")
 
+// rehearsal is the flags of the command rehearse.
+type rehearsal struct {
+	api      internalAPI
+	sale     rehearse.Options
+	room     rehearseroom.Options
+	embedded bool
+	asJSON   bool
+}
+
 func rehearseCommand(getenv func(string) string) *cobra.Command {
-	var (
-		o      rehearse.Options
-		api    = internalAPI{getenv: getenv}
-		own    bool
-		asJSON bool
-		room   = rehearseroom.Options{HangUps: 0.1}
-	)
+	r := &rehearsal{api: internalAPI{getenv: getenv}, room: rehearseroom.Options{HangUps: 0.1}}
 	cmd := &cobra.Command{
 		Use:   "rehearse",
 		Short: "Send a simulated crowd to a sale and verify the result",
@@ -45,36 +48,24 @@ The exit status is 0 only if every judged invariant holds.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
   tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
 		Args: named,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Progress = cmd.ErrOrStderr()
-			if o.Stock > 0 && !lives(cmd) {
-				o.Hold, o.Fates = 3*time.Second, rehearse.WholeLife()
-			}
-			if err := fits(cmd); err != nil {
-				return err
-			}
-			show := table
-			if asJSON {
-				show = indented
-			}
-			if room.Room != "" {
-				room.Sale, room.Stock, room.Visitors, room.Seed = o.Sale, o.Stock, o.Buyers, o.Seed
-				if cmd.Flags().Changed("hang-ups") {
-					room.HangUps = o.HangUps
-				}
-				return rehearseRoom(cmd.Context(), &api, room, o.PublicURLs, own, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			if own {
-				return rehearseEmbedded(cmd.Context(), o, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			return rehearseAt(cmd.Context(), &api, o, show, cmd.OutOrStdout())
-		},
+		RunE: r.run,
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.PublicURLs, "target", []string{cmp.Or(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
+	f.StringSliceVar(&r.sale.PublicURLs, "target", []string{cmp.Or(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
 		"URLs of public listeners, between which buyers are distributed [TIDEGATE_URL]")
-	f.BoolVar(&own, "embedded", false, "start an embedded server for the run, in a temporary folder")
-	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	f.BoolVar(&r.embedded, "embedded", false, "start an embedded server for the run, in a temporary folder")
+	f.BoolVar(&r.asJSON, "json", false, "print the report as JSON")
+	saleFlags(f, &r.sale)
+	fateFlags(f, &r.sale.Fates)
+	roomFlags(f, &r.room)
+	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
+	r.api.addFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
+	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
+	return cmd
+}
+
+func saleFlags(f *pflag.FlagSet, o *rehearse.Options) {
 	f.StringVar(&o.Sale, "sale", "", "name of the sale")
 	f.StringSliceVar(&o.Items, "item", nil, "items to order, chosen evenly (default: every item of the sale)")
 	f.IntVar(&o.Stock, "stock", 0, "create the sale with this many units of each item; 0: use an existing sale")
@@ -90,14 +81,6 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.Uint64Var(&o.Seed, "seed", 1, "random seed; the same seed and flags give the same crowd")
 	f.Float64Var(&o.Keyless, "keyless", 0, "share of buyers who send no Idempotency-Key, 0 to 1; requires a quota of 1")
 	f.DurationVar(&o.Hold, "hold", 0, "time to pay in a created sale; 0: confirmed orders are final")
-	f.Float64Var(&o.Fates.Paid, "paid", 0, "share of orders that are paid, 0 to 1")
-	f.Float64Var(&o.Fates.Cancelled, "cancelled", 0, "share of orders that are cancelled, 0 to 1")
-	f.Float64Var(&o.Fates.Races, "races", 0, "share of orders that are paid and cancelled at the same time, 0 to 1")
-	f.Float64Var(&o.Fates.Reorders, "reorders", 0, "share of cancelling buyers who order again, 0 to 1")
-	f.Float64Var(&o.Fates.Early, "early", 0, "share of payments before the commit, 0 to 1")
-	f.Float64Var(&o.Fates.Late, "late", 0, "share of payments at or after the expiry of the order, 0 to 1")
-	f.Float64Var(&o.Fates.Repeated, "repeated", 0, "share of payments that are sent twice, 0 to 1")
-	f.Float64Var(&o.Fates.Doubled, "doubled", 0, "share of payments followed by a second payment for the same order, 0 to 1")
 	f.IntVar(&o.Limit, "limit", 0, "orders per user and --window that the rules admit, to verify; 0: not verified, except with --embedded")
 	f.DurationVar(&o.Window, "window", 0, "window of --limit (default 1m)")
 	f.IntVar(&o.Connections, "connections", 0, "maximum connections (default 2000)")
@@ -108,20 +91,55 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.BoolVar(&o.Impatient, "impatient", false, "buyers retry after --retry-wait and ignore Retry-After")
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "maximum time for orders to settle after the last click (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "output file for all requests and responses, as JSON lines")
-	f.StringVar(&room.Room, "room", "", "create a waiting room of this name, and send the crowd through it")
-	f.DurationVar(&room.Gather, "gather", 0, "time from the first visitor to the start of the room, which waits for those who are to come before it (default 2s)")
-	f.DurationVar(&room.Claim, "claim", 0, "time to take a turn (default 2s)")
-	f.Float64Var(&room.Late, "late-visitors", 0.1, "share of visitors who join after the start, 0 to 1")
-	f.Float64Var(&room.Silent, "silent", 0.5, "share of visitors who never take their turn, 0 to 1")
-	f.Float64Var(&room.Devices, "second-devices", 0.2, "share of visitors who join from two devices at once, 0 to 1")
-	f.Float64Var(&room.Snipers, "snipers", 0.1, "share of visitors who order without a turn, 0 to 1")
-	f.Float64Var(&room.Reloads, "reloads", 0.1, "share of visitors whose browser forgets its place after each answer, 0 to 1")
-	f.Float64Var(&room.Bots, "bots", 0.1, "share of visitors who are one bot, and join at once as early as they can, 0 to 1")
-	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
-	api.addFlags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
-	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
-	return cmd
+}
+
+func fateFlags(f *pflag.FlagSet, plan *rehearse.Fates) {
+	f.Float64Var(&plan.Paid, "paid", 0, "share of orders that are paid, 0 to 1")
+	f.Float64Var(&plan.Cancelled, "cancelled", 0, "share of orders that are cancelled, 0 to 1")
+	f.Float64Var(&plan.Races, "races", 0, "share of orders that are paid and cancelled at the same time, 0 to 1")
+	f.Float64Var(&plan.Reorders, "reorders", 0, "share of cancelling buyers who order again, 0 to 1")
+	f.Float64Var(&plan.Early, "early", 0, "share of payments before the commit, 0 to 1")
+	f.Float64Var(&plan.Late, "late", 0, "share of payments at or after the expiry of the order, 0 to 1")
+	f.Float64Var(&plan.Repeated, "repeated", 0, "share of payments that are sent twice, 0 to 1")
+	f.Float64Var(&plan.Doubled, "doubled", 0, "share of payments followed by a second payment for the same order, 0 to 1")
+}
+
+func roomFlags(f *pflag.FlagSet, o *rehearseroom.Options) {
+	f.StringVar(&o.Room, "room", "", "create a waiting room of this name, and send the crowd through it")
+	f.DurationVar(&o.Gather, "gather", 0, "time from the first visitor to the start of the room, which waits for those who are to come before it (default 2s)")
+	f.DurationVar(&o.Claim, "claim", 0, "time to take a turn (default 2s)")
+	f.Float64Var(&o.Late, "late-visitors", 0.1, "share of visitors who join after the start, 0 to 1")
+	f.Float64Var(&o.Silent, "silent", 0.5, "share of visitors who never take their turn, 0 to 1")
+	f.Float64Var(&o.Devices, "second-devices", 0.2, "share of visitors who join from two devices at once, 0 to 1")
+	f.Float64Var(&o.Snipers, "snipers", 0.1, "share of visitors who order without a turn, 0 to 1")
+	f.Float64Var(&o.Reloads, "reloads", 0.1, "share of visitors whose browser forgets its place after each answer, 0 to 1")
+	f.Float64Var(&o.Bots, "bots", 0.1, "share of visitors who are one bot, and join at once as early as they can, 0 to 1")
+}
+
+func (r *rehearsal) run(cmd *cobra.Command, _ []string) error {
+	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	r.sale.Progress = stderr
+	if r.sale.Stock > 0 && !lives(cmd) {
+		r.sale.Hold, r.sale.Fates = 3*time.Second, rehearse.WholeLife()
+	}
+	if err := fits(cmd); err != nil {
+		return err
+	}
+	show := table
+	if r.asJSON {
+		show = indented
+	}
+	if r.room.Room != "" {
+		r.room.Sale, r.room.Stock, r.room.Visitors, r.room.Seed = r.sale.Sale, r.sale.Stock, r.sale.Buyers, r.sale.Seed
+		if cmd.Flags().Changed("hang-ups") {
+			r.room.HangUps = r.sale.HangUps
+		}
+		return rehearseRoom(ctx, &r.api, r.room, r.sale.PublicURLs, r.embedded, show, stdout, stderr)
+	}
+	if r.embedded {
+		return rehearseEmbedded(ctx, r.sale, show, stdout, stderr)
+	}
+	return rehearseAt(ctx, &r.api, r.sale, show, stdout)
 }
 
 // rehearseAt runs a rehearsal. It reports errors as the other commands do, and warns about a sale left open if no report follows.
