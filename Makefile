@@ -3,17 +3,18 @@
 SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
-PKG      ?= ./...
-FUZZTIME ?= 10s
-GOTEST   = go test $(if $(RACE),-race) $(VET) -timeout 15m $(ARGS)
-BUILD    = CGO_ENABLED=0 go build -trimpath
-MODULES  = bench deploy/gateways deploy/kubernetes tools # beside the project's own, so that its go.mod needs none of their dependencies
-QUIET    = $(if $(ARGS),,@)
-GROUP    = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
-LONGEST  = ./semaphore ./waitingroom ./internal/httpapi ./internal/rehearseroom # begun first: as the last ones they would run alone for minutes
-LINT     = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
-RELEASE  = GOTOOLCHAIN=$(shell sed -n 's/^FROM golang:\([0-9.]*\)-.*/go\1/p' Dockerfile) go run -C tools ./release
-COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+PKG       ?= ./...
+FUZZTIME  ?= 10s
+GOTEST    = go test $(if $(RACE),-race) $(VET) -timeout 15m $(ARGS)
+AT_A_TIME = $(if $(RACE),,-p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))) # packages: they wait for servers a third of their time
+BUILD     = CGO_ENABLED=0 go build -trimpath
+MODULES   = bench deploy/gateways deploy/kubernetes tools # beside the project's own, so that its go.mod needs none of their dependencies
+QUIET     = $(if $(ARGS),,@)
+GROUP     = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
+LONGEST   = ./internal/rehearseroom ./orders ./internal/httpapi ./cmd/api ./waitingroom ./internal/livepage ./semaphore # begun first: as the last ones they would run alone for minutes
+LINT      = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+RELEASE   = GOTOOLCHAIN=$(shell sed -n 's/^FROM golang:\([0-9.]*\)-.*/go\1/p' Dockerfile) go run -C tools ./release
+COMPOSE   = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
 .PHONY: help
 help: ## list the targets
@@ -37,7 +38,7 @@ ifeq ($(PKG),./...)
 	$(QUIET)$(call GROUP,compiled) go list -export -test -deps -f '{{""}}' $(if $(RACE),-race) ./... # first: a crowd must not wait for a compiler
 	$(QUIET)$(call GROUP,programs) go build -o $(PROGRAMS)/ ./cmd/api ./cmd/worker # once, for all tests that run them
 	$(QUIET)$(call GROUP,programs with failpoints) go build -tags failpoints -o $(PROGRAMS)/failpoints/ ./cmd/api ./cmd/worker
-	$(QUIET)$(call GROUP,tests) $(GOTEST) $(LONGEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
+	$(QUIET)$(call GROUP,tests) $(GOTEST) $(AT_A_TIME) $(LONGEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
 	$(QUIET)$(call GROUP,the programs and chaos) $(GOTEST) -p 1 ./cmd/tidegate ./internal/chaos # alone: a crowd that waits for seconds must not wait for other tests
 	$(QUIET)$(call GROUP,failpoints) $(GOTEST) -tags failpoints ./orders/internal/failpoint
 	$(QUIET)$(foreach module,$(MODULES),(cd $(module) && $(call GROUP,$(module)) $(if $(filter bench,$(module)),$(GOTEST),go test $(VET) $(ARGS)) ./...) &&) true

@@ -85,9 +85,10 @@ func (s *Service) reread(ctx context.Context) (err error) {
 		case errors.Is(err, ErrUnavailable):
 			return err
 		case err != nil: // the other rooms go on, and this one is stale
-			s.damaged.Do(func() {
+			if at.Sub(s.damagedAt) > 10*time.Second {
+				s.damagedAt = at
 				s.opts.Logger.ErrorContext(ctx, "a waiting room cannot be read", slog.String("room", r.Room), slog.Any("error", err))
-			})
+			}
 			v = before[r.Room]
 		}
 		if v != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"github.com/tidegate/tidegate/internal/periodic"
 )
@@ -52,7 +51,7 @@ type Service struct {
 	trees      map[string]*tree // by room, guarded by refreshing: the leaves of those that will be drawn
 	refreshed  time.Time        // guarded by refreshing: when the last refresh began, or failed
 	refreshErr error            // guarded by refreshing: of the last refresh
-	damaged    rate.Sometimes   // log messages about rooms that cannot be read
+	damagedAt  time.Time        // guarded by refreshing: when it was last logged that a room cannot be read
 }
 
 const (
@@ -70,7 +69,7 @@ func New(store *Store, opts Options) *Service {
 	if opts.Banned == nil {
 		opts.Banned = func(string) (why, by string) { return "", "" }
 	}
-	s := &Service{opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), refreshing: make(chan struct{}, 1), damaged: rate.Sometimes{Interval: 10 * time.Second}}
+	s := &Service{opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), refreshing: make(chan struct{}, 1)}
 	s.views.Store(&map[string]*view{})
 	s.joining = newBatchers(s.joinBatch)
 	s.claiming = newBatchers(s.claimBatch)
