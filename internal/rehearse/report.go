@@ -91,13 +91,21 @@ func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Ends: endsOf(h, e), Findings: findings,
 		History: h, Evidence: e,
 	}
+	admitted := r.countCalls(h)
+	firstRead := r.countConfirmations(h, admitted)
+	r.Notes = r.notes(firstRead)
+	return r
+}
+
+// countCalls counts calls and attempts, and returns when each order's first 202 came.
+func (r *Report) countCalls(h *History) (admitted map[string]time.Duration) {
+	admitted = map[string]time.Duration{}
 	var (
-		answers, lag, confirm, pickUp = histogram(), histogram(), histogram(), histogram()
-		last                          = map[int]*Call{}            // attempt of each planned call
-		hungUp                        = map[int]bool{}             // planned calls
-		told                          = map[string]time.Duration{} // when an order's first 202 came
-		wave                          time.Duration
-		admitted, confirmed           pace
+		answers, lag = histogram(), histogram()
+		last         = map[int]*Call{} // attempt of each call
+		hungUp       = map[int]bool{}  // calls
+		wave         time.Duration
+		speed        pace
 	)
 	for i := range h.Calls {
 		c := &h.Calls[i]
@@ -116,15 +124,10 @@ func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 		if c.Outcome == Lost {
 			r.Lost[c.Reason]++
 		}
-		if at, ok := told[c.OrderID]; c.Outcome == Admitted && (!ok || c.Ended < at) {
-			told[c.OrderID] = c.Ended
+		if at, ok := admitted[c.OrderID]; c.Outcome == Admitted && (!ok || c.Ended < at) {
+			admitted[c.OrderID] = c.Ended
 		}
 	}
-	for _, at := range told {
-		admitted.add(at)
-	}
-	r.Admitted = len(told)
-	r.Replayed = -r.Admitted
 	for seq, c := range last {
 		switch c.Outcome {
 		case Admitted:
@@ -138,28 +141,48 @@ func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 			answers.record(c.Ended - c.Planned)
 		}
 	}
+	for _, at := range admitted {
+		speed.add(at)
+	}
+	r.Admitted = len(admitted)
+	r.Replayed -= r.Admitted
+	r.AdmittedPS, r.AdmittedPeak = speed.rate(), speed.peak
+	r.Wave, r.Answers, r.Lag = Ms(wave), answers.quantiles(), lag.quantiles()
+	return admitted
+}
+
+// countConfirmations counts the orders that their buyers saw confirmed, and returns how long after the 202 they read them first.
+func (r *Report) countConfirmations(h *History, admitted map[string]time.Duration) (firstRead Quantiles) {
+	var (
+		confirm, first = histogram(), histogram()
+		seen           = map[string]bool{} // orders
+		speed          pace
+	)
 	for _, s := range h.Sightings {
-		at, ok := told[s.OrderID]
-		if !ok || s.State == accepted || s.State == rejected {
+		at, ok := admitted[s.OrderID]
+		if !ok || seen[s.OrderID] || s.State == accepted || s.State == rejected {
 			continue
 		}
-		delete(told, s.OrderID) // its first such sighting counts
-		r.Confirmed++
-		confirmed.add(s.Ended)
+		seen[s.OrderID] = true
+		speed.add(s.Ended)
 		confirm.record(s.Ended - at)
-		pickUp.record(s.Since - at)
+		first.record(s.Since - at)
 	}
-	r.Wave = Ms(wave)
-	r.AdmittedPS, r.AdmittedPeak = admitted.rate(), admitted.peak
-	r.ConfirmedPS, r.ConfirmedPeak = confirmed.rate(), confirmed.peak
-	r.Answers, r.Confirm, r.Lag = answers.quantiles(), confirm.quantiles(), lag.quantiles()
+	r.Confirmed = len(seen)
+	r.ConfirmedPS, r.ConfirmedPeak = speed.rate(), speed.peak
+	r.Confirm = confirm.quantiles()
+	return first.quantiles()
+}
+
+// notes says which latencies are not the server's.
+func (r *Report) notes(firstRead Quantiles) (notes []string) {
 	if time.Duration(r.Lag.P99) > behind {
-		r.Notes = append(r.Notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured from the planned time", short(r.Lag.P99)))
+		notes = append(notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured from the planned time", short(r.Lag.P99)))
 	}
-	if late := pickUp.quantiles().P99; time.Duration(late) > behind {
-		r.Notes = append(r.Notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their time to confirmed is overestimated", short(late)))
+	if time.Duration(firstRead.P99) > behind {
+		notes = append(notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their time to confirmed is overestimated", short(firstRead.P99)))
 	}
-	return r
+	return notes
 }
 
 // endsOf counts the ends of orders and payments.

@@ -39,29 +39,101 @@ type HTTP struct {
 
 // AddHTTP adds the public and the internal listener to a process.
 func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
-	set, err := rulesOf(cfg)
+	parts, err := p.apiConfig(cfg, &h)
 	if err != nil {
 		return err
 	}
-	var gate *admission.Gate
+	api, err := httpapi.New(parts)
+	if err != nil {
+		return err
+	}
+	p.Metrics.Capacity(api)
+	p.Background = append(p.Background, api.RunLive, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, p.Metrics.Verified) })
+	p.Drain = api.Drain
+	p.Listeners = append(p.Listeners,
+		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},
+		Listener{Name: "internal", Addr: cfg.InternalListen, Handler: api.Internal()})
+	return nil
+}
+
+// apiConfig makes the parts of an API, and adds what they do in the background to the process.
+func (p *Process) apiConfig(cfg *config.Config, h *HTTP) (c httpapi.Config, err error) {
+	gate, err := p.addGate(cfg, h)
+	if err != nil {
+		return c, err
+	}
+	measured, recorder := p.Metrics, livepage.NewRecorder()
+	decided := func(req *admission.Request, d *admission.Decision, took time.Duration) {
+		measured.Decided(req, d, took)
+		recorder.Decided(req, d)
+	}
+	c = httpapi.Config{
+		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), LoginHistory: h.History.Logins(),
+		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
+		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
+		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
+		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies,
+		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
+	}
+	if c.Semaphores, err = p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{
+		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: semregistry.BuiltIn(), Logger: p.Log,
+	}); err != nil {
+		return c, err
+	}
+	if c.Tokens, err = p.addTokens(cfg); err != nil {
+		return c, err
+	}
+	if c.Identity, err = p.addIdentity(cfg); err != nil {
+		return c, err
+	}
+	measured.Gate(gate)
+	measured.HTTP()
+	p.measureInstallation(cfg.Namespace, h.Orders, h.Redis)
+	measured.Add(recorder)
+	measured.Semaphores(c.Semaphores)
+	if h.BanScript {
+		script, err := p.addBanScript(cfg, h.Redis, h.Counts, gate.Rules)
+		if err != nil {
+			return c, err
+		}
+		measured.Add(script)
+	}
+	if err := p.addHurdles(cfg, h, gate, &c); err != nil {
+		return c, err
+	}
+	c.Koala, err = p.addKoala(cfg, h, func(req *admission.Request, d *admission.Decision, took time.Duration) {
+		decided(req, d, took)
+		answer := string(d.Reason)
+		if d.Admitted {
+			answer = livepage.Admitted
+		}
+		recorder.Answered(answer, d.Rule, func() admission.Request { return *req })
+	})
+	return c, err
+}
+
+// addGate adds the rules and the history of bans to a process.
+func (p *Process) addGate(cfg *config.Config, h *HTTP) (gate *admission.Gate, err error) {
+	set, err := rulesOf(cfg)
+	if err != nil {
+		return nil, err
+	}
 	gate, err = admission.NewWithStore(h.Counts, set, admission.Options{
 		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
 		History: firewall.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *rules.Set { return gate.Rules() }),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.Background = append(p.Background, gate.Run)
 	if keep := time.Duration(cfg.HistoryDays) * 24 * time.Hour; keep > 0 {
 		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
 	}
-	semaphores, err := p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{
-		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: semregistry.BuiltIn(), Logger: p.Log,
-	})
-	if err != nil {
-		return err
-	}
-	var tokens *auth.Tokens
+	return gate, nil
+}
+
+// addTokens adds the tokens of the internal listener to a process; nil: there are none.
+func (p *Process) addTokens(cfg *config.Config) (tokens *auth.Tokens, err error) {
 	switch {
 	case cfg.TokensFile != "":
 		tokens, err = auth.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log)
@@ -70,90 +142,48 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		tokens, err = auth.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
 		err = wrap("INTERNAL_TOKEN", err)
 	}
-	if err != nil {
-		return err
-	}
-	if tokens != nil {
+	if err == nil && tokens != nil {
 		p.Background = append(p.Background, tokens.Run)
 	}
-	var identity auth.Identity = auth.HeaderIdentity{}
-	if cfg.Identity == config.IdentityJWT {
-		jwt, err := auth.NewJWT(auth.JWTOptions{
-			Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
-		})
-		if err != nil {
-			return wrap("JWT_SECRET, JWT_JWKS_FILE", err)
-		}
-		p.Background = append(p.Background, jwt.Run)
-		identity = jwt
+	return tokens, err
+}
+
+// addIdentity adds the identification of public callers to a process.
+func (p *Process) addIdentity(cfg *config.Config) (auth.Identity, error) {
+	if cfg.Identity != config.IdentityJWT {
+		return auth.HeaderIdentity{}, nil
 	}
-	measured := p.Metrics
-	measured.Gate(gate)
-	measured.HTTP()
-	p.measureInstallation(cfg.Namespace, h.Orders, h.Redis)
-	recorder := livepage.NewRecorder()
-	measured.Add(recorder)
-	decided := func(req *admission.Request, d *admission.Decision, took time.Duration) {
-		measured.Decided(req, d, took)
-		recorder.Decided(req, d)
+	jwt, err := auth.NewJWT(auth.JWTOptions{
+		Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
+	})
+	if err != nil {
+		return nil, wrap("JWT_SECRET, JWT_JWKS_FILE", err)
 	}
-	measured.Semaphores(semaphores)
-	if h.BanScript {
-		script, err := p.addBanScript(cfg, h.Redis, h.Counts, gate.Rules)
-		if err != nil {
-			return err
-		}
-		measured.Add(script)
-	}
+	p.Background = append(p.Background, jwt.Run)
+	return jwt, nil
+}
+
+// addHurdles adds what is asked of callers besides the rules: challenges, logins and waiting rooms.
+func (p *Process) addHurdles(cfg *config.Config, h *HTTP, gate *admission.Gate, c *httpapi.Config) error {
 	challenges, err := newCaptcha(cfg, h.Redis.Decisions.UniversalClient, p.Log)
 	if err != nil {
 		return err
 	}
-	measured.Captcha(challenges)
-	challengeLimit, err := newCaptchaLimit(cfg, h.Counts)
+	p.Metrics.Captcha(challenges)
+	limit, err := newCaptchaLimit(cfg, h.Counts)
 	if err != nil {
 		return err
 	}
-	logins := measured.Logins()
-	throttle, err := p.addLogins(cfg, &h, gate, challengeLimit, challenges, logins)
+	logins := p.Metrics.Logins()
+	throttle, err := p.addLogins(cfg, h, gate, limit, challenges, logins)
 	if err != nil {
 		return err
 	}
-	rooms, err := p.addRooms(cfg, &h, gate)
-	if err != nil {
+	if c.Rooms, err = p.addRooms(cfg, h, gate); err != nil {
 		return err
 	}
-	measured.Rooms(rooms)
-	dialect, err := p.addKoala(cfg, &h, func(req *admission.Request, d *admission.Decision, took time.Duration) {
-		decided(req, d, took)
-		answer := string(d.Reason)
-		if d.Admitted {
-			answer = livepage.Admitted
-		}
-		recorder.Answered(answer, d.Rule, func() admission.Request { return *req })
-	})
-	if err != nil {
-		return err
-	}
-	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), Semaphores: semaphores, Secret: []byte(cfg.Secret),
-		PreviousSecret: []byte(cfg.PreviousSecret), Captcha: challenges, CaptchaLimit: challengeLimit,
-		Live:  &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
-		Koala: dialect, Rooms: rooms, Login: throttle, LoginHistory: h.History.Logins(), Settled: logins.Settled,
-		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
-		Identity: identity, Tokens: tokens, DemoSecrets: cfg.DemoSecrets, Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace},
-		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
-	})
-	if err != nil {
-		return err
-	}
-	p.Background = append(p.Background, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, measured.Verified) })
-	measured.Capacity(api)
-	p.Background = append(p.Background, api.RunLive)
-	p.Drain = api.Drain
-	p.Listeners = append(p.Listeners,
-		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},
-		Listener{Name: "internal", Addr: cfg.InternalListen, Handler: api.Internal()})
+	p.Metrics.Rooms(c.Rooms)
+	c.Captcha, c.CaptchaLimit, c.Login, c.Settled = challenges, limit, throttle, logins.Settled
 	return nil
 }
 
