@@ -178,6 +178,27 @@ func TestAResendIsNoNewRequest(t *testing.T) {
 }
 
 // P16: what is taken back must not be refused any longer.
+// The refusal that is kept for a request id says nothing of the window a while later.
+func TestAResentRefusalIsNotRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := watch(t, "- {name: r, subject: user, limit: 1, window: 500ms}")
+		charge(t, g, admission.Request{User: "ann"})
+		resent := admission.Request{User: "ann", ID: "again"}
+		for range 2 {
+			if d := charge(t, g, resent); d.Admitted {
+				t.Errorf("%+v", d)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if d := charge(t, g, resent); d.Admitted {
+			t.Errorf("%+v", d)
+		}
+		if d := charge(t, g, admission.Request{User: "ann"}); !d.Admitted {
+			t.Errorf("%+v after the window", d)
+		}
+	})
+}
+
 func TestTakingBackEndsADenial(t *testing.T) {
 	for name, takeBack := range map[string]func(*admission.Gate, admission.Decision) error{
 		"refund": func(g *admission.Gate, d admission.Decision) error { return g.Refund(context.Background(), d) },

@@ -227,7 +227,9 @@ func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *
 	d.At = counts[0].At
 	switch {
 	case !d.Admitted:
-		g.remember(p, tallies, counts, verdicts)
+		if req.ID == "" { // otherwise it may be the answer to an earlier request, which says nothing of now
+			g.remember(p, tallies, counts, verdicts)
+		}
 		if later != nil {
 			*later = append(*later, p.refusedTallies(tallies, counts)...)
 		}
