@@ -135,7 +135,7 @@ func slowest(h *rehearse.History) (longest time.Duration) {
 			told[call.OrderID] = call.Ended
 		}
 	}
-	for _, s := range h.Sightings {
+	for _, s := range h.StatusReads {
 		if at, ok := told[s.OrderID]; ok && s.State != "accepted" {
 			longest = max(longest, s.Ended-at)
 			delete(told, s.OrderID)

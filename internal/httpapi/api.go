@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -91,12 +92,7 @@ func New(cfg Config) (*API, error) {
 	if (cfg.Semaphores != nil || cfg.Captcha != nil || cfg.Live != nil && cfg.Tokens != nil) && len(cfg.Secret) == 0 {
 		return nil, errors.New("httpapi: New needs a Secret with Semaphores, Captcha, and Live with Tokens")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	if cfg.DecideWithin == 0 {
-		cfg.DecideWithin = 200 * time.Millisecond
-	}
+	cfg.Logger, cfg.DecideWithin = cmp.Or(cfg.Logger, slog.Default()), cmp.Or(cfg.DecideWithin, 200*time.Millisecond)
 	a := &API{
 		version: cfg.Version, identity: cfg.Identity, tokens: cfg.Tokens, proxies: slices.Clone(cfg.TrustedProxies), served: cfg.Served,
 		metrics: cfg.Metrics, koala: cfg.Koala, tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
@@ -132,13 +128,11 @@ func (a *API) servePublic(origins []string) error {
 	a.public = a.echo(append(steps, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.registerProbes(docs)
-	a.registerBuyers(docs, true, huma.Middlewares{a.charger.Middleware}, nil)
+	a.registerBuyers(docs, huma.Middlewares{a.charger.Middleware}, nil, captchaParameter)
 	a.registerChallenges(docs, huma.Middlewares{a.charger.ChallengeMiddleware})
 	a.registerOwn(docs)
 	if a.visitors != nil {
-		charged := huma.Middlewares{a.charger.Middleware}
-		a.registerVisitors(docs, a.public, charged, charged, a.charger.EchoMiddleware)
-		a.registerVWR(docs.OpenAPI(), a.public)
+		a.registerPublicRooms(docs)
 	}
 	a.describeCaller(docs.OpenAPI(), func(path string, _ *huma.Operation) bool {
 		return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, vwr.Path+"/")
@@ -151,14 +145,11 @@ func (a *API) serveInternal() error {
 	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
 	docs := a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.registerProbes(docs)
-	a.registerBuyers(docs, false, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)})
+	a.registerBuyers(docs, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)}, nil)
 	a.registerChallenges(docs, huma.Middlewares{a.only(auth.ForServices)})
 	a.registerInternal(docs)
 	if a.visitors != nil {
-		services := huma.Middlewares{a.only(auth.ForServices)}
-		a.registerVisitors(docs, a.internal, huma.Middlewares{a.only(auth.ForReaders)}, services, needs(auth.ForReaders))
-		a.registerRooms(docs)
-		a.registerVWR(docs.OpenAPI(), a.internal)
+		a.registerInternalRooms(docs)
 	}
 	if a.feed != nil {
 		a.registerPage(docs)
@@ -189,39 +180,13 @@ func (a *API) makeHandlers(cfg *Config) {
 		a.challenges = &challenge.Handlers{Provider: cfg.Captcha, Keys: keys, Proxies: a.proxies}
 		a.charger.Challenges = a.challenges
 	}
-	a.decisions = &admit.Decisions{Gate: cfg.Gate, Charger: a.charger, Errors: a.errors}
-	a.gateways = &admit.Gateways{Charger: a.charger, Proxies: a.proxies}
-	a.rules = &admit.Rules{Gate: cfg.Gate}
-	a.bans = &admit.Bans{Gate: cfg.Gate, History: cfg.Bans}
-	if cfg.Koala != nil {
-		a.rules.ReloadKoala = cfg.Koala.Reload
-	}
-	a.reader = &sales.Reader{Orders: cfg.Orders, Draining: draining}
-	a.placer = &sales.Placer{
-		Orders: cfg.Orders, Rules: a.charger, Gate: cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: cfg.DecideWithin,
-		Errors: a.errors, Log: a.log,
-	}
-	a.changes, a.letters = &sales.Changes{Orders: cfg.Orders}, &sales.DeadLetters{Orders: cfg.Orders}
-	a.orderFeed, a.export = &sales.Feed{Orders: cfg.Orders, Draining: draining}, &sales.Export{Orders: cfg.Orders, Log: a.log}
-	a.saleAdmin = &sales.Admin{Orders: cfg.Orders, Verified: cfg.Verified}
+	a.makeDecisions(cfg)
+	a.makeSales(cfg)
 	if cfg.Semaphores != nil {
 		a.permits = &permits.Handlers{Semaphores: cfg.Semaphores, Keys: keys, Draining: draining, Leaving: a.leaving, Audit: a.audit, Log: a.log}
-		a.rules.Reloaded = func(ctx context.Context) {
-			_ = cfg.Semaphores.Declare(ctx) // it retries in the background, and logs failures
-		}
 	}
 	if cfg.Rooms != nil {
-		a.visitors = &rooms.Visitors{Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: draining, Leaving: a.leaving, Errors: a.errors}
-		a.roomAdmin = &rooms.Admin{Rooms: cfg.Rooms, Captchas: a.challenges != nil}
-		a.gateways.Rooms, a.placer.Rooms = cfg.Rooms, cfg.Rooms
-		a.roomExport = &rooms.Export{Rooms: cfg.Rooms, Log: a.log}
-	}
-	if cfg.Login != nil {
-		a.logins = &loginhttp.Handlers{Login: cfg.Login, History: cfg.LoginHistory, Settled: cfg.Settled, Challenges: a.challenges}
-		if cfg.Settled == nil {
-			a.logins.Settled = func(string) {}
-		}
-		a.bans.Forgive = a.logins.Forgive
+		a.makeRooms(cfg)
 	}
 	if cfg.Live != nil {
 		page := &live.Collector{Options: *cfg.Live, Orders: cfg.Orders, Gate: cfg.Gate, Health: a.health, Rules: a.rules.Names(), Rooms: cfg.Rooms}
@@ -230,6 +195,52 @@ func (a *API) makeHandlers(cfg *Config) {
 		}
 		a.feed = page.Feed(a.log)
 	}
+}
+
+// makeDecisions makes the handlers of decisions, rules, bans and logins.
+func (a *API) makeDecisions(cfg *Config) {
+	a.decisions = &admit.Decisions{Gate: cfg.Gate, Charger: a.charger, Errors: a.errors}
+	a.gateways = &admit.Gateways{Charger: a.charger, Proxies: a.proxies}
+	a.rules = &admit.Rules{Gate: cfg.Gate}
+	a.bans = &admit.Bans{Gate: cfg.Gate, History: cfg.Bans}
+	if cfg.Koala != nil {
+		a.rules.ReloadKoala = cfg.Koala.Reload
+	}
+	if cfg.Semaphores != nil {
+		a.rules.Reloaded = func(ctx context.Context) {
+			_ = cfg.Semaphores.Declare(ctx) // it retries in the background, and logs failures
+		}
+	}
+	if cfg.Login != nil {
+		a.logins = &loginhttp.Handlers{Login: cfg.Login, History: cfg.LoginHistory, Settled: cfg.Settled, Challenges: a.challenges}
+		if cfg.Settled == nil {
+			a.logins.Settled = func(string) {}
+		}
+		a.bans.Forgive = a.logins.Forgive
+	}
+}
+
+// makeSales makes the handlers of sales and orders.
+func (a *API) makeSales(cfg *Config) {
+	draining := a.draining.Load
+	a.reader = &sales.Reader{Orders: cfg.Orders, Draining: draining}
+	a.placer = &sales.Placer{
+		Orders: cfg.Orders, Rules: a.charger, Gate: cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: cfg.DecideWithin,
+		Errors: a.errors, Log: a.log,
+	}
+	a.changes, a.letters = &sales.Changes{Orders: cfg.Orders}, &sales.DeadLetters{Orders: cfg.Orders}
+	a.orderFeed, a.export = &sales.Feed{Orders: cfg.Orders, Draining: draining}, &sales.Export{Orders: cfg.Orders, Log: a.log}
+	a.saleAdmin = &sales.Admin{Orders: cfg.Orders, Verified: cfg.Verified}
+}
+
+// makeRooms makes the handlers of waiting rooms, and connects those of decisions and orders with the rooms.
+func (a *API) makeRooms(cfg *Config) {
+	a.visitors = &rooms.Visitors{
+		Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, Leaving: a.leaving, Errors: a.errors,
+	}
+	a.roomAdmin = &rooms.Admin{Rooms: cfg.Rooms, Captchas: a.challenges != nil}
+	a.roomExport = &rooms.Export{Rooms: cfg.Rooms, Log: a.log}
+	a.gateways.Rooms, a.placer.Rooms = cfg.Rooms, cfg.Rooms
 }
 
 // Public serves the public listener.

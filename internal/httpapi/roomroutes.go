@@ -88,64 +88,82 @@ func roomVerb(verb, summary string) huma.Operation {
 	}
 }
 
-// registerVisitors registers the routes of both listeners. On the public one the rules charge them; joining charges itself.
-func (a *API) registerVisitors(docs huma.API, e *echo.Echo, reading, placing huma.Middlewares, streaming echo.MiddlewareFunc) {
-	public := e == a.public
-	with := func(op huma.Operation, middlewares huma.Middlewares) huma.Operation {
-		op.Middlewares = middlewares
-		if public {
-			op.Parameters = captchaParameter
-		}
-		return op
-	}
-	if public {
-		huma.Register(docs, with(roomRoute, reading), a.visitors.Room)
-	} else {
-		huma.Register(docs, with(roomRoute, reading), a.roomAdmin.Room)
-	}
-	huma.Register(docs, with(roomPlaceRoute, append(slices.Clip(placing), a.visitors.FastPlace)), a.visitors.Place)
-	huma.Register(docs, with(claimRoute, placing), a.visitors.Claim)
-	huma.Register(docs, with(leaveRoute, placing), a.visitors.Leave)
-	huma.Register(docs, with(keysRoute, reading), a.visitors.Keys)
-	join := joinRoute
-	if !public {
-		join.Middlewares = placing
-	}
-	huma.Register(docs, join, a.visitors.Join)
-	described := docs.OpenAPI()
-	responses := described.Paths[joinRoute.Path].Post.Responses
-	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content, Headers: responses["200"].Headers}
+// registerPublicRooms registers the routes of the public listener, which the rules charge. Joining charges itself.
+func (a *API) registerPublicRooms(docs huma.API) {
+	charged := huma.Middlewares{a.charger.Middleware}
+	huma.Register(docs, with(roomRoute, charged, captchaParameter), a.visitors.Room)
+	a.registerPlaces(docs, charged, charged, nil, captchaParameter)
+	registerRoomPage(docs.OpenAPI(), a.public)
+	a.registerRoomStreams(docs.OpenAPI(), a.public, roomStreams{
+		events: a.visitors.Events, text: roomEventsText, access: a.charger.EchoMiddleware, parameters: captchaParameter,
+		streams: newAtOnce(maxStreams, maxStreamsPerAddress), draws: newAtOnce(maxDraws, maxDrawsPerAddress),
+	})
+	a.registerVWR(docs.OpenAPI(), a.public)
+}
 
-	if public {
-		e.GET(roompage.PagePath, echo.WrapHandler(roompage.Page()))
-		e.GET(roompage.FilesPath+"*", echo.WrapHandler(roompage.Files()))
-		for path, text := range map[string][2]string{
-			"/rooms/{room}":       {"room-page", "A page that shows the visitor's place"},
-			"/rooms/files/{path}": {"room-files", "Its script, room.js, which other pages can embed, and its style sheet, room.css"},
-		} {
-			docs.OpenAPI().AddOperation(&huma.Operation{
-				OperationID: text[0], Method: http.MethodGet, Path: path, Summary: text[1], Tags: tagRooms,
-				Parameters: []*huma.Param{{Name: path[strings.Index(path, "{")+1 : len(path)-1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
-				Responses:  map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/html": {}}}},
-			})
-		}
+// registerInternalRooms registers the routes of the internal listener: those of visitors, which need a role there, and those of operators.
+func (a *API) registerInternalRooms(docs huma.API) {
+	readers, services := huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)}
+	huma.Register(docs, with(roomRoute, readers, nil), a.roomAdmin.Room)
+	a.registerPlaces(docs, readers, services, services, nil)
+	a.registerRoomStreams(docs.OpenAPI(), a.internal, roomStreams{
+		events: a.visitors.EventsWithTurns, text: roomEventsText + turnEventsText, access: needs(auth.ForReaders),
+		streams: newAtOnce(maxStreams, maxStreams), draws: newAtOnce(maxDraws, maxDraws),
+	})
+	a.registerRooms(docs)
+	a.registerVWR(docs.OpenAPI(), a.internal)
+}
+
+// registerPlaces registers what visitors do with a place, and the keys of passes. Joining reads the parameters itself.
+func (a *API) registerPlaces(docs huma.API, reading, placing, joining huma.Middlewares, parameters []*huma.Param) {
+	huma.Register(docs, with(joinRoute, joining, nil), a.visitors.Join)
+	responses := docs.OpenAPI().Paths[joinRoute.Path].Post.Responses
+	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content, Headers: responses["200"].Headers}
+	huma.Register(docs, with(roomPlaceRoute, append(slices.Clip(placing), a.visitors.FastPlace), parameters), a.visitors.Place)
+	huma.Register(docs, with(claimRoute, placing, parameters), a.visitors.Claim)
+	huma.Register(docs, with(leaveRoute, placing, parameters), a.visitors.Leave)
+	huma.Register(docs, with(keysRoute, reading, parameters), a.visitors.Keys)
+}
+
+// registerRoomPage registers the page of a room, and its files.
+func registerRoomPage(described *huma.OpenAPI, e *echo.Echo) {
+	e.GET(roompage.PagePath, echo.WrapHandler(roompage.Page()))
+	e.GET(roompage.FilesPath+"*", echo.WrapHandler(roompage.Files()))
+	for path, text := range map[string][2]string{
+		"/rooms/{room}":       {"room-page", "A page that shows the visitor's place"},
+		"/rooms/files/{path}": {"room-files", "Its script, room.js, which other pages can embed, and its style sheet, room.css"},
+	} {
+		described.AddOperation(&huma.Operation{
+			OperationID: text[0], Method: http.MethodGet, Path: path, Summary: text[1], Tags: tagRooms,
+			Parameters: []*huma.Param{{Name: path[strings.Index(path, "{")+1 : len(path)-1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
+			Responses:  map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/html": {}}}},
+		})
 	}
-	events, eventsText := a.visitors.Events, "The data of an event `room` is what GET of the room answers. Comments keep the connection open."
-	if !public {
-		events = a.visitors.EventsWithTurns
-		eventsText += " Before it there is an event `turn` for each place that got its turn since the last one: its data is an item of list-places. The `id` is the position, " +
-			"and after the room's event how many have had their turn: a client that sends it as `Last-Event-ID` misses no turn. A turn may come twice after that, from a process that is a moment behind: act once for each `number`. A turn that nobody claims before `turn_until` lapses, without an event."
-	}
-	streams, draws := newAtOnce(maxStreams, maxStreams), newAtOnce(maxDraws, maxDraws)
-	if public {
-		streams, draws = newAtOnce(maxStreams, maxStreamsPerAddress), newAtOnce(maxDraws, maxDrawsPerAddress)
-	}
-	e.GET(roomEventsPattern, events, streaming, a.bounded(streams))
-	e.GET(echoPattern(roomRoute)+"/draw.csv", a.roomExport.Draw, streaming, a.bounded(draws))
+}
+
+// roomStreams is how a listener serves the events and the draw of a room.
+type roomStreams struct {
+	events         echo.HandlerFunc
+	text           string // describes the events
+	access         echo.MiddlewareFunc
+	parameters     []*huma.Param // that access reads
+	streams, draws *atOnce
+}
+
+const (
+	roomEventsText = "The data of an event `room` is what GET of the room answers. Comments keep the connection open."
+	turnEventsText = " Before it there is an event `turn` for each place that got its turn since the last one: its data is an item of list-places. The `id` is the position, " +
+		"and after the room's event how many have had their turn: a client that sends it as `Last-Event-ID` misses no turn. A turn may come twice after that, from a process that is a moment behind: act once for each `number`. A turn that nobody claims before `turn_until` lapses, without an event."
+)
+
+// registerRoomStreams registers the events and the draw of a room without Huma, which would not stream them.
+func (a *API) registerRoomStreams(described *huma.OpenAPI, e *echo.Echo, s roomStreams) {
+	e.GET(roomEventsPattern, s.events, s.access, a.bounded(s.streams))
+	e.GET(echoPattern(roomRoute)+"/draw.csv", a.roomExport.Draw, s.access, a.bounded(s.draws))
 	for _, op := range []*huma.Operation{
 		{
 			OperationID: "room-events", Path: roomEventsPath, Summary: "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and every 15 seconds",
-			Description: eventsText,
+			Description: s.text,
 			Responses:   refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/event-stream": {}}}, 401, 403, 404, 429, 503),
 		},
 		{
@@ -153,10 +171,7 @@ func (a *API) registerVisitors(docs huma.API, e *echo.Echo, reading, placing hum
 			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 409, 429, 503),
 		},
 	} {
-		op.Method, op.Tags, op.Parameters = http.MethodGet, tagRooms, slices.Clone(roomParameter)
-		if public {
-			op.Parameters = slices.Concat(op.Parameters, captchaParameter)
-		}
+		op.Method, op.Tags, op.Parameters = http.MethodGet, tagRooms, slices.Concat(roomParameter, s.parameters)
 		described.AddOperation(op)
 	}
 }

@@ -70,6 +70,12 @@ func register[I, O any](a *API, docs huma.API, roles []auth.Role, op huma.Operat
 	huma.Register(docs, op, handler)
 }
 
+// with returns an operation with middlewares, and with parameters that its handler does not read.
+func with(op huma.Operation, middlewares huma.Middlewares, parameters []*huma.Param) huma.Operation {
+	op.Middlewares, op.Parameters = middlewares, parameters
+	return op
+}
+
 // only is the middleware of operations that need a role.
 func (a *API) only(roles []auth.Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {

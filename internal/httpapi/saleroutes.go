@@ -86,26 +86,17 @@ func switchRoute(verb, summary string) huma.Operation {
 
 // registerBuyers registers the routes of sales and orders that both listeners have. On the public one, reading is charged by the rules; on
 // the internal one, reading and placing need a role.
-func (a *API) registerBuyers(docs huma.API, public bool, reading, placing huma.Middlewares) {
-	sale, order := saleRoute, orderRoute
-	sale.Middlewares, order.Middlewares = reading, reading
-	if public {
-		sale.Parameters, order.Parameters = captchaParameter, captchaParameter
-	}
-	huma.Register(docs, sale, a.reader.Sale)
-	quick := placeRoute
-	quick.Middlewares = append(placing, a.placer.FastPlace)
-	huma.Register(docs, quick, a.placer.Place)
-	huma.Register(docs, order, a.reader.Order)
+func (a *API) registerBuyers(docs huma.API, reading, placing huma.Middlewares, parameters []*huma.Param) {
+	huma.Register(docs, with(saleRoute, reading, parameters), a.reader.Sale)
+	huma.Register(docs, with(placeRoute, append(placing, a.placer.FastPlace), nil), a.placer.Place)
+	huma.Register(docs, with(orderRoute, reading, parameters), a.reader.Order)
 }
 
 // registerOwn registers the routes of the public listener for buyers' own orders. The internal listener has others, which need a role.
 func (a *API) registerOwn(docs huma.API) {
-	list, cancel := ownOrdersRoute, cancelRoute
-	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charger.Middleware}, huma.Middlewares{a.charger.Middleware}
-	list.Parameters, cancel.Parameters = captchaParameter, captchaParameter
-	huma.Register(docs, list, a.reader.OwnOrders)
-	huma.Register(docs, cancel, a.changes.Cancel)
+	charged := huma.Middlewares{a.charger.Middleware}
+	huma.Register(docs, with(ownOrdersRoute, charged, captchaParameter), a.reader.OwnOrders)
+	huma.Register(docs, with(cancelRoute, charged, captchaParameter), a.changes.Cancel)
 }
 
 // registerSales registers the routes of sales and orders that only the internal listener has.

@@ -15,26 +15,26 @@ const longestWait = 30 * time.Second
 
 // crowd is a run in progress.
 type crowd struct {
-	o     Options
-	head  Head
-	apis  []*public // each process, over the connections kept for orders
-	rec   *recorder
-	tally *tally
-	slots chan struct{} // one per connection for orders: calls wait here, not inside the transport, where the wait would not be measured
-	till  *internal     // takes payments
-	tills chan struct{} // one per connection of till
-	start time.Time
-	live  sync.WaitGroup // orders that are followed, or whose fate is being carried out
+	o            Options
+	head         Head
+	apis         []*public // each process, over the connections kept for orders
+	rec          *recorder
+	tally        *tally
+	slots        chan struct{} // one per connection for orders: calls wait here, not inside the transport, where the wait would not be measured
+	paymentAPI   *internal     // takes payments
+	paymentSlots chan struct{} // one per connection of paymentAPI
+	start        time.Time
+	live         sync.WaitGroup // orders that are followed, or whose fate is being carried out
 
 	mu        sync.Mutex
-	open      []ask               // clicks whose outcome is unknown; guarded by mu
+	open      []pendingCall       // clicks whose outcome is unknown; guarded by mu
 	known     map[string]struct{} // order ids being followed; guarded by mu
 	unplanned int                 // calls that are not in the plan; guarded by mu
 	follow    chan *placed        // has room for all orders, so sending never blocks
 }
 
-// ask is a click without a definite answer yet.
-type ask struct {
+// pendingCall is a click without a definite answer yet.
+type pendingCall struct {
 	click
 	seq      int
 	attempts int
@@ -62,7 +62,7 @@ func (c *crowd) send(ctx context.Context, clicks []click) {
 		if !periodic.Pause(ctx, k.at-time.Since(c.start)) || !acquire(ctx, c.slots) {
 			return
 		}
-		wg.Go(func() { c.settle(ctx, ask{click: k, seq: seq, api: k.buyer % len(c.apis)}, c.o.Attempts) })
+		wg.Go(func() { c.settle(ctx, pendingCall{click: k, seq: seq, api: k.buyer % len(c.apis)}, c.o.Attempts) })
 	}
 }
 
@@ -87,7 +87,7 @@ func (c *crowd) resolve(ctx context.Context) {
 
 // settle retries until there is a definite answer, upTo attempts were made, or the buyer hung up. It owns a slot, which it
 // releases while it waits, and at the end.
-func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
+func (c *crowd) settle(ctx context.Context, a pendingCall, upTo int) {
 	for {
 		call := c.attempt(ctx, &a)
 		<-c.slots
@@ -107,7 +107,7 @@ func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
 }
 
 // attempt makes one call, records it, and sets the API and the wait of the next.
-func (c *crowd) attempt(ctx context.Context, a *ask) Call {
+func (c *crowd) attempt(ctx context.Context, a *pendingCall) Call {
 	a.attempts++
 	buyer, hangUp := c.buyer(a.buyer), a.hangUp
 	if a.attempts > 1 {
@@ -149,7 +149,7 @@ func (c *crowd) watch(ctx context.Context, p *placed) {
 	c.tally.admitted.Add(1)
 	c.live.Add(1)
 	c.follow <- p
-	if p.fate.moment == afterAnswer {
+	if p.plan.moment == afterAnswer {
 		c.live.Go(func() { c.pay(ctx, p) })
 	}
 }

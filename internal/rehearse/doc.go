@@ -13,9 +13,7 @@
 //   - The judge compares the history with the Evidence: what the server lists afterwards, the feed of all changes, and the server's own
 //     verification (verify). It is a pure function, so that a chaos test can pass its own history.
 //
-// The judge's types are named after a court. A claim is what a buyer asked for under one key. Calls are attempts to order; acts
-// are payments and cancellations, the deeds done to an order. The till takes payments; tills bounds the number of concurrent
-// ones.
+// A claim is what a buyer asked for under one key. Calls are attempts to order; operations are payments and cancellations.
 //
 // A lost response (none, or any 5xx) is never counted as a refusal: the outcome is unknown until a repeat with the same key, or
 // the list of orders, shows it.

@@ -68,8 +68,8 @@ func (v *Verification) settled() bool {
 	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
 }
 
-// looksAtUnits is how often the units must not add up before that counts.
-const looksAtUnits = 10
+// maxUnbalancedReads is how often the units must not add up before that counts.
+const maxUnbalancedReads = 10
 
 // feedLag is how long the feed may lag behind the list: it holds back events that a running transaction may still precede, even
 // one in another database, for example while a database is being created on a busy disk.
@@ -104,7 +104,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			if time.Now().Before(deadline.Add(grace)) {
 				wait = max(wait, between)
 			}
-		case wait == 0 && !e.balanced() && looks < looksAtUnits: // units moved between the two reads
+		case wait == 0 && !e.balanced() && looks < maxUnbalancedReads: // units moved between the two reads
 			looks++
 			wait = between
 		}
@@ -130,7 +130,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			e.Events, feedErr = api.events(ctx, o.Sale, e.Events)
 			return feedErr == nil, between
 		})
-		if e.Events == nil || e.toldAll(h) || time.Now().After(over) || !periodic.Pause(ctx, between) {
+		if e.Events == nil || e.feedComplete(h) || time.Now().After(over) || !periodic.Pause(ctx, between) {
 			break
 		}
 	}
@@ -151,8 +151,8 @@ func (e *Evidence) balanced() bool {
 	return !slices.ContainsFunc(e.Sale.Items, func(it Item) bool { return it.Free+held[it.Item] != it.Stock })
 }
 
-// toldAll reports whether the feed has caught up with the list, and with the answered payments.
-func (e *Evidence) toldAll(h *History) bool {
+// feedComplete reports whether the feed has caught up with the list, and with the answered payments.
+func (e *Evidence) feedComplete(h *History) bool {
 	status, captured := map[string]string{}, map[string]bool{}
 	for i := range e.Events {
 		captured[e.Events[i].Reference] = true
@@ -161,7 +161,7 @@ func (e *Evidence) toldAll(h *History) bool {
 		}
 	}
 	return !slices.ContainsFunc(e.Orders, func(o Order) bool { return o.Status != accepted && !mayBecome(o.Status, status[o.OrderID]) }) &&
-		!slices.ContainsFunc(h.Acts, func(a Act) bool { return a.Deed == Payment && a.Outcome == Admitted && !captured[a.Reference] })
+		!slices.ContainsFunc(h.Operations, func(a Operation) bool { return a.Kind == Payment && a.Outcome == Admitted && !captured[a.Reference] })
 }
 
 // unsettled returns how long to wait before some order of the crowd should have ended; 0 = there is none to wait for.

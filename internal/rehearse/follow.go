@@ -42,7 +42,7 @@ func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 		case err == nil && r.code == http.StatusOK && r.Status != "":
 			if state := string(r.Status); state != last || state != p.while {
 				last = state
-				c.rec.record(line{Seen: &Sighting{OrderID: p.id, State: state, Since: since, Started: begun, Ended: ended}})
+				c.rec.record(line{StatusRead: &StatusRead{OrderID: p.id, State: state, Since: since, Started: begun, Ended: ended}})
 			}
 			if last != p.while {
 				if p.while == accepted {

@@ -24,10 +24,10 @@ const (
 // History is everything a crowd saw. The zero value is an empty history; not safe for concurrent use.
 type History struct {
 	Head
-	Calls     []Call
-	Sightings []Sighting
-	Acts      []Act
-	Stops     []Stop
+	Calls       []Call
+	StatusReads []StatusRead
+	Operations  []Operation
+	Stops       []Stop
 }
 
 // Head identifies a run.
@@ -61,8 +61,8 @@ type Call struct {
 	Error    string        `json:"error,omitempty"`
 }
 
-// Sighting is a status of an order that its buyer saw.
-type Sighting struct {
+// StatusRead is a status of an order that its buyer saw.
+type StatusRead struct {
 	OrderID string        `json:"order_id"`
 	State   string        `json:"order_status"`
 	Since   time.Duration `json:"since_ns"` // when its buyer first read the order
@@ -70,18 +70,18 @@ type Sighting struct {
 	Ended   time.Duration `json:"ended_ns"`
 }
 
-// Deed is what an Act tries.
-type Deed string
+// OperationKind is what an Operation tries.
+type OperationKind string
 
-// Deeds.
+// Kinds of operations.
 const (
-	Payment Deed = "payment"
-	Cancel  Deed = "cancel"
+	Payment OperationKind = "payment"
+	Cancel  OperationKind = "cancel"
 )
 
-// Act is one attempt to pay or to cancel an order. Attempts of one payment share Reference and Sent.
-type Act struct {
-	Deed      Deed          `json:"deed"`
+// Operation is one attempt to pay or to cancel an order. Attempts of one payment share Reference and Sent.
+type Operation struct {
+	Kind      OperationKind `json:"kind"`
 	OrderID   string        `json:"order_id"`
 	Reference string        `json:"reference,omitempty"` // of a payment
 	Sent      int           `json:"sent"`                // number of the sending of this reference, from 1; its attempts share it
@@ -106,11 +106,11 @@ type Stop struct {
 
 // line is one line of a history file: exactly one field is set.
 type line struct {
-	Run  *Head     `json:"run,omitempty"`
-	Call *Call     `json:"call,omitempty"`
-	Seen *Sighting `json:"seen,omitempty"`
-	Act  *Act      `json:"act,omitempty"`
-	Stop *Stop     `json:"stop,omitempty"`
+	Run        *Head       `json:"run,omitempty"`
+	Call       *Call       `json:"call,omitempty"`
+	StatusRead *StatusRead `json:"status_read,omitempty"`
+	Operation  *Operation  `json:"operation,omitempty"`
+	Stop       *Stop       `json:"stop,omitempty"`
 }
 
 // add adds what a line has.
@@ -120,10 +120,10 @@ func (h *History) add(l line) {
 		h.Head = *l.Run
 	case l.Call != nil:
 		h.Calls = append(h.Calls, *l.Call)
-	case l.Seen != nil:
-		h.Sightings = append(h.Sightings, *l.Seen)
-	case l.Act != nil:
-		h.Acts = append(h.Acts, *l.Act)
+	case l.StatusRead != nil:
+		h.StatusReads = append(h.StatusReads, *l.StatusRead)
+	case l.Operation != nil:
+		h.Operations = append(h.Operations, *l.Operation)
 	case l.Stop != nil:
 		h.Stops = append(h.Stops, *l.Stop)
 	}

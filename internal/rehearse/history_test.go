@@ -8,7 +8,7 @@ import (
 func TestReadHistory(t *testing.T) {
 	const whole = `{"run":{"prefix":"c-","planned":2}}
 {"call":{"seq":1,"buyer":"c-1","outcome":"lost","reason":"timeout"}}
-{"seen":{"order_id":"x","order_status":"confirmed"}}
+{"status_read":{"order_id":"x","order_status":"confirmed"}}
 `
 	for _, tt := range []struct {
 		name, file   string
@@ -24,7 +24,7 @@ func TestReadHistory(t *testing.T) {
 		switch {
 		case tt.wrong != "" && (err == nil || !strings.Contains(err.Error(), tt.wrong)):
 			t.Errorf("%s: error %v, want %s", tt.name, err, tt.wrong)
-		case tt.wrong == "" && (err != nil || len(h.Calls) != tt.calls || len(h.Sightings) != tt.looks):
+		case tt.wrong == "" && (err != nil || len(h.Calls) != tt.calls || len(h.StatusReads) != tt.looks):
 			t.Errorf("%s: %+v, %v", tt.name, h, err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestReadHistory(t *testing.T) {
 
 func FuzzReadHistory(f *testing.F) {
 	f.Add(`{"run":{"prefix":"c-","planned":1}}{"call":{"seq":0,"attempt":1,"buyer":"c-1","outcome":"admitted","order_id":"x"}}`)
-	f.Add(`{"seen":{"order_id":"x","order_status":"paid","started_ns":5}}`)
+	f.Add(`{"status_read":{"order_id":"x","order_status":"paid","started_ns":5}}`)
 	f.Fuzz(func(t *testing.T, file string) {
 		h, err := ReadHistory(strings.NewReader(file))
 		if err != nil {

@@ -9,10 +9,10 @@ import (
 // Judge compares a history with what the server shows after the drain, and returns one finding per invariant, in order. It is a
 // pure function. Orders of buyers without the history's prefix belong to others, unless the sale is fresh.
 func Judge(h *History, e Evidence) []Finding {
-	c := newCourt(h, e)
+	c := newJudge(h, e)
 	verify := e.Verify
 	judged := map[string]Finding{
-		"I7": c.keys(), "I9": c.forward(), "I11": c.money(), "I12": c.limits(), "I20": c.sent(),
+		"I7": c.keys(), "I9": c.forward(), "I11": c.payments(), "I12": c.limits(), "I20": c.sent(),
 		"I10": notJudged("the order feed could not be read"),
 		"I17": notJudged("queues are not visible from outside, and verify did not report on them"),
 		"I19": notJudged("epochs are not visible from outside; chaos tests check them"),
@@ -63,20 +63,20 @@ func Judge(h *History, e Evidence) []Finding {
 	return found
 }
 
-// court is the indexed evidence. It is read-only after newCourt.
-type court struct {
-	h      *History
-	e      Evidence
-	sale   Sale
-	rows   []Order // as listed; an id may be listed twice
-	listed map[string]*Order
-	unique []*Order // first row of each id
-	claims []*claim // in order of their first call
-	byKey  map[claimKey]*claim
-	buyers map[buyerItem][]*claim
-	held   map[string]*claim        // by order id answered with 202
-	feed   *feed                    // nil = it could not be read
-	over   map[string]time.Duration // when the crowd first saw that an order was cancelled or expired
+// judge is the indexed evidence. It is read-only after newJudge.
+type judge struct {
+	h       *History
+	e       Evidence
+	sale    Sale
+	rows    []Order // as listed; an id may be listed twice
+	listed  map[string]*Order
+	unique  []*Order // first row of each id
+	claims  []*claim // in order of their first call
+	byKey   map[claimKey]*claim
+	buyers  map[buyerItem][]*claim
+	claimOf map[string]*claim        // by order id answered with 202
+	feed    *feed                    // nil = it could not be read
+	endSeen map[string]time.Duration // when the crowd first saw that an order was cancelled or expired
 }
 
 type buyerItem struct{ buyer, item string }
@@ -100,10 +100,10 @@ type claim struct {
 	short    bool     // refused with not_enough, and holds nothing
 }
 
-func newCourt(h *History, e Evidence) *court {
-	c := &court{
+func newJudge(h *History, e Evidence) *judge {
+	c := &judge{
 		h: h, e: e, sale: e.Sale, rows: e.Orders, listed: make(map[string]*Order, len(e.Orders)), byKey: map[claimKey]*claim{},
-		buyers: map[buyerItem][]*claim{}, held: map[string]*claim{}, over: map[string]time.Duration{},
+		buyers: map[buyerItem][]*claim{}, claimOf: map[string]*claim{}, endSeen: map[string]time.Duration{},
 	}
 	for i := range e.Orders {
 		o := &e.Orders[i]
@@ -113,23 +113,23 @@ func newCourt(h *History, e Evidence) *court {
 		}
 	}
 	for i := range h.Calls {
-		c.enter(&h.Calls[i])
+		c.addCall(&h.Calls[i])
 	}
 	for _, cl := range c.claims {
 		cl.settle()
 		for _, id := range cl.ids {
-			if c.held[id] == nil {
-				c.held[id] = cl
+			if c.claimOf[id] == nil {
+				c.claimOf[id] = cl
 			}
 		}
 	}
 	if e.Events != nil {
 		c.feed = newFeed(e.Events)
 	}
-	for id, looks := range c.looks() {
+	for id, looks := range c.statusReads() {
 		for _, s := range looks {
-			if at, known := c.over[id]; returned(s.State) && (!known || s.Ended < at) {
-				c.over[id] = s.Ended
+			if at, known := c.endSeen[id]; returned(s.State) && (!known || s.Ended < at) {
+				c.endSeen[id] = s.Ended
 			}
 		}
 	}
@@ -139,55 +139,55 @@ func newCourt(h *History, e Evidence) *court {
 // doubleClick is how long after an order was accepted a repeat is answered from memory, which may not have its commit.
 const doubleClick = 100 * time.Millisecond
 
-// looks returns the statuses of orders that the crowd saw, by order. The response to a double click does not count.
-func (c *court) looks() map[string][]Sighting {
-	seen, given := make(map[string][]Sighting, len(c.held)), make(map[string]time.Duration, len(c.held))
-	for _, call := range c.h.Calls {
+// statusReads returns the statuses of orders that the crowd saw, by order. The response to a double click does not count.
+func (j *judge) statusReads() map[string][]StatusRead {
+	seen, given := make(map[string][]StatusRead, len(j.claimOf)), make(map[string]time.Duration, len(j.claimOf))
+	for _, call := range j.h.Calls {
 		if at, known := given[call.OrderID]; call.Outcome == Admitted && (!known || call.Ended < at) {
 			given[call.OrderID] = call.Ended
 		}
 	}
-	for _, call := range c.h.Calls {
+	for _, call := range j.h.Calls {
 		if call.Outcome == Admitted && call.State != "" && !(call.State == accepted && call.Started < given[call.OrderID]+doubleClick) {
-			seen[call.OrderID] = append(seen[call.OrderID], Sighting{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
+			seen[call.OrderID] = append(seen[call.OrderID], StatusRead{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
 		}
 	}
-	for _, a := range c.h.Acts {
+	for _, a := range j.h.Operations {
 		if a.Outcome == Admitted && a.State != "" {
-			seen[a.OrderID] = append(seen[a.OrderID], Sighting{OrderID: a.OrderID, State: a.State, Started: a.Started, Ended: a.Ended})
+			seen[a.OrderID] = append(seen[a.OrderID], StatusRead{OrderID: a.OrderID, State: a.State, Started: a.Started, Ended: a.Ended})
 		}
 	}
-	for _, s := range c.h.Sightings {
+	for _, s := range j.h.StatusReads {
 		seen[s.OrderID] = append(seen[s.OrderID], s)
 	}
 	return seen
 }
 
-// mayEnd returns the earliest time at which an order may have returned its units: 0 if the crowd did not cancel it, because the
+// earliestEnd returns the earliest time at which an order may have returned its units: 0 if the crowd did not cancel it, because the
 // crowd does not have the clock of its payment time. ok is false for an order that never returned them.
-func (c *court) mayEnd(id string) (at time.Duration, ok bool) {
-	o := c.listed[id]
+func (j *judge) earliestEnd(id string) (at time.Duration, ok bool) {
+	o := j.listed[id]
 	if o == nil || o.Status != rejected && !returned(o.Status) {
 		return 0, false
 	}
 	if o.Status != cancelled {
 		return 0, true
 	}
-	i := slices.IndexFunc(c.h.Acts, func(a Act) bool { return a.Deed == Cancel && a.OrderID == id })
+	i := slices.IndexFunc(j.h.Operations, func(a Operation) bool { return a.Kind == Cancel && a.OrderID == id })
 	if i < 0 {
 		return 0, true // cancelled by another client
 	}
-	return c.h.Acts[i].Started, true
+	return j.h.Operations[i].Started, true
 }
 
-func (c *court) enter(call *Call) {
+func (j *judge) addCall(call *Call) {
 	at := claimKey{buyerItem{call.Buyer, call.Item}, call.Key}
-	cl := c.byKey[at]
+	cl := j.byKey[at]
 	if cl == nil {
 		cl = &claim{claimKey: at, quantity: call.Quantity}
-		c.byKey[at] = cl
-		c.claims = append(c.claims, cl)
-		c.buyers[at.buyerItem] = append(c.buyers[at.buyerItem], cl)
+		j.byKey[at] = cl
+		j.claims = append(j.claims, cl)
+		j.buyers[at.buyerItem] = append(j.buyers[at.buyerItem], cl)
 	}
 	cl.calls = append(cl.calls, call)
 }
@@ -226,4 +226,4 @@ func (cl *claim) settle() {
 	}
 }
 
-func (c *court) ours(o *Order) bool { return o.of(c.h.Prefix, c.sale) }
+func (j *judge) ours(o *Order) bool { return o.of(j.h.Prefix, j.sale) }

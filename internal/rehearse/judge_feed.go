@@ -8,11 +8,11 @@ import (
 // feed is the sorted changes of all orders. Seq is assigned when a change is written, so everything that can only happen after
 // a change was committed has a higher one.
 type feed struct {
-	all      []*Event // by seq
-	inOrder  bool     // whether they arrived in order
-	of       map[string][]*Event
-	captures map[string][]*Event // by reference
-	tenures  map[unit][]tenure
+	all        []*Event // by seq
+	inOrder    bool     // whether they arrived in order
+	of         map[string][]*Event
+	captures   map[string][]*Event // by reference
+	ownerships map[unit][]ownership
 }
 
 type unit struct {
@@ -20,14 +20,14 @@ type unit struct {
 	n    int
 }
 
-// tenure is a period in which a unit had one owner.
-type tenure struct {
+// ownership is a period in which a unit had one owner.
+type ownership struct {
 	order string
 	over  bool
 }
 
 func newFeed(events []Event) *feed {
-	f := &feed{inOrder: true, of: map[string][]*Event{}, captures: map[string][]*Event{}, tenures: map[unit][]tenure{}}
+	f := &feed{inOrder: true, of: map[string][]*Event{}, captures: map[string][]*Event{}, ownerships: map[unit][]ownership{}}
 	for i := range events {
 		f.all = append(f.all, &events[i])
 		f.inOrder = f.inOrder && (i == 0 || events[i-1].Seq < events[i].Seq)
@@ -43,11 +43,11 @@ func newFeed(events []Event) *feed {
 		}
 		for _, n := range e.Units {
 			at := unit{e.Item, n}
-			owners := f.tenures[at]
-			mine := slices.IndexFunc(owners, func(t tenure) bool { return t.order == e.OrderID })
+			owners := f.ownerships[at]
+			mine := slices.IndexFunc(owners, func(t ownership) bool { return t.order == e.OrderID })
 			switch {
 			case e.Status == confirmed && mine < 0:
-				f.tenures[at] = append(owners, tenure{order: e.OrderID})
+				f.ownerships[at] = append(owners, ownership{order: e.OrderID})
 			case returned(e.Status) && mine >= 0:
 				owners[mine].over = true
 			}
@@ -69,16 +69,16 @@ func (f *feed) before(id, next string) bool {
 }
 
 // steps looks for invalid changes, and for differences between the list and the feed, which was read after it.
-func (c *court) steps(f *Finding) {
-	if !c.feed.inOrder {
+func (j *judge) steps(f *Finding) {
+	if !j.feed.inOrder {
 		f.breach("the feed's numbers do not ascend")
 	}
-	for _, e := range c.feed.all {
-		if first := c.feed.of[e.OrderID][0]; e != first {
+	for _, e := range j.feed.all {
+		if first := j.feed.of[e.OrderID][0]; e != first {
 			continue
 		}
 		status := ""
-		for _, step := range c.feed.of[e.OrderID] {
+		for _, step := range j.feed.of[e.OrderID] {
 			switch {
 			case step.refunds():
 				if status != "" && step.Status != status {
@@ -92,9 +92,9 @@ func (c *court) steps(f *Finding) {
 			}
 			status = step.Status
 		}
-		o := c.listed[e.OrderID]
+		o := j.listed[e.OrderID]
 		switch {
-		case c.rows == nil, o == nil && c.held[e.OrderID] != nil: // I1 reports it
+		case j.rows == nil, o == nil && j.claimOf[e.OrderID] != nil: // I1 reports it
 		case status == "" && o != nil && o.Status == accepted: // an early payment
 		case o == nil:
 			f.breach("order %s is in the feed but not in the list", e.OrderID)
@@ -102,21 +102,21 @@ func (c *court) steps(f *Finding) {
 			f.breach("order %s is listed as %s, but the feed ends with %s", e.OrderID, o.Status, status)
 		}
 	}
-	for _, o := range c.unique {
-		if o.Status != accepted && len(c.feed.of[o.OrderID]) == 0 {
+	for _, o := range j.unique {
+		if o.Status != accepted && len(j.feed.of[o.OrderID]) == 0 {
 			f.breach("order %s is %s, but is not in the feed", o.OrderID, o.Status)
 		}
 	}
 }
 
 // returns is I10: an order returns its units at most once.
-func (c *court) returns() (f Finding) {
+func (j *judge) returns() (f Finding) {
 	units := 0
-	for _, e := range c.feed.all {
+	for _, e := range j.feed.all {
 		if e.refunds() || !returned(e.Status) {
 			continue
 		}
-		ends := slices.DeleteFunc(slices.Clone(c.feed.of[e.OrderID]), func(e *Event) bool { return e.refunds() || !returned(e.Status) })
+		ends := slices.DeleteFunc(slices.Clone(j.feed.of[e.OrderID]), func(e *Event) bool { return e.refunds() || !returned(e.Status) })
 		if ends[0] != e {
 			continue
 		}
@@ -126,12 +126,12 @@ func (c *court) returns() (f Finding) {
 			f.breach("order %s was %s (change %d) and %s (change %d)", e.OrderID, e.Status, e.Seq, ends[1].Status, ends[1].Seq)
 		}
 	}
-	return f.conclude("%s orders returned %s units; %s were sold again", comma(f.Checked), comma(units), comma(c.feed.resold()))
+	return f.conclude("%s orders returned %s units; %s were sold again", comma(f.Checked), comma(units), comma(j.feed.resold()))
 }
 
 // resold counts how often a returned unit was sold again.
 func (f *feed) resold() (n int) {
-	for _, owners := range f.tenures {
+	for _, owners := range f.ownerships {
 		n += len(owners) - 1
 	}
 	return n

@@ -18,21 +18,21 @@ func capture(e Event, reference, action string) Event {
 	return e
 }
 
-func act(deed Deed, id string, from, to int, outcome Outcome, rest func(*Act)) Act {
-	a := Act{
-		Deed: deed, OrderID: id, Sent: 1, Attempt: 1, Outcome: outcome,
+func operation(kind OperationKind, id string, from, to int, outcome Outcome, rest func(*Operation)) Operation {
+	a := Operation{
+		Kind: kind, OrderID: id, Sent: 1, Attempt: 1, Outcome: outcome,
 		Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond,
 	}
 	rest(&a)
 	return a
 }
 
-func cancels(id string, from, to int) Act {
-	return act(Cancel, id, from, to, Admitted, func(a *Act) { a.State = cancelled })
+func cancels(id string, from, to int) Operation {
+	return operation(Cancel, id, from, to, Admitted, func(a *Operation) { a.State = cancelled })
 }
 
-func pays(id, reference, action string, from, to int) Act {
-	return act(Payment, id, from, to, Admitted, func(a *Act) {
+func pays(id, reference, action string, from, to int) Operation {
+	return operation(Payment, id, from, to, Admitted, func(a *Operation) {
 		a.Reference, a.Action, a.State = reference, action, paid
 		if action == actionRefund {
 			a.State = "" // for any state
@@ -40,8 +40,8 @@ func pays(id, reference, action string, from, to int) Act {
 	})
 }
 
-func paysInVain(id, reference, reason string, outcome Outcome) Act {
-	return act(Payment, id, 0, 1, outcome, func(a *Act) { a.Reference, a.Reason = reference, reason })
+func paysInVain(id, reference, reason string, outcome Outcome) Operation {
+	return operation(Payment, id, 0, 1, outcome, func(a *Operation) { a.Reference, a.Reason = reference, reason })
 }
 
 func payable(o Order, before time.Time) Order { o.PayBefore = before; return o }
@@ -58,7 +58,7 @@ var settledDown = &Verification{OK: true, Checks: []Check{{Invariant: "I17", OK:
 func TestJudgeOfWholeLives(t *testing.T) {
 	x, y := []Call{got("c-1", "k", "x", 0, 1)}, got("c-2", "k", "y", 2, 3)
 	for _, tt := range []scene{
-		{name: "no feed", calls: x, acts: []Act{pays("x", "r", actionNone, 2, 3)}, orders: []Order{row("x", "c-1", paid, 1)}, not: "I10 I11"},
+		{name: "no feed", calls: x, acts: []Operation{pays("x", "r", actionNone, 2, 3)}, orders: []Order{row("x", "c-1", paid, 1)}, not: "I10 I11"},
 
 		// I9: steps in the feed
 		{
@@ -94,10 +94,10 @@ func TestJudgeOfWholeLives(t *testing.T) {
 		},
 		{
 			name: "I9 final for a cancel, and then to be paid", calls: x, orders: []Order{payable(row("x", "c-1", confirmed, 1), noon.Add(time.Hour))},
-			acts: []Act{act(Cancel, "x", 2, 3, Refused, func(a *Act) { a.Reason = "order_final" })}, want: "I9",
+			acts: []Operation{operation(Cancel, "x", 2, 3, Refused, func(a *Operation) { a.Reason = "order_final" })}, want: "I9",
 		},
 		{
-			name: "I9 cancelled for its buyer, paid in the end", calls: x, acts: []Act{cancels("x", 2, 3)},
+			name: "I9 cancelled for its buyer, paid in the end", calls: x, acts: []Operation{cancels("x", 2, 3)},
 			orders: []Order{row("x", "c-1", paid, 1)}, want: "I9",
 		},
 
@@ -113,48 +113,48 @@ func TestJudgeOfWholeLives(t *testing.T) {
 
 		// I11
 		{
-			name: "I11 paid, and once more", calls: x, acts: []Act{pays("x", "r", actionNone, 2, 3), pays("x", "r", actionNone, 4, 5), pays("x", "q", actionRefund, 6, 7)},
+			name: "I11 paid, and once more", calls: x, acts: []Operation{pays("x", "r", actionNone, 2, 3), pays("x", "r", actionNone, 4, 5), pays("x", "q", actionRefund, 6, 7)},
 			orders: []Order{row("x", "c-1", paid, 1)},
 			events: []Event{
 				change(1, "x", "c-1", confirmed, 1), capture(change(2, "x", "c-1", paid, 1), "r", actionNone), capture(change(3, "x", "c-1", paid, 1), "q", actionRefund),
 			},
 		},
 		{
-			name: "I11 a refund that the feed forgot", calls: x, acts: []Act{pays("x", "r", actionRefund, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1)},
+			name: "I11 a refund that the feed forgot", calls: x, acts: []Operation{pays("x", "r", actionRefund, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)}, want: "I11",
 		},
 		{
-			name: "I11 an unanswered payment may be forgotten", calls: x, acts: []Act{paysInVain("x", "r", "timeout", Lost)}, orders: []Order{row("x", "c-1", expired, 1)},
+			name: "I11 an unanswered payment may be forgotten", calls: x, acts: []Operation{paysInVain("x", "r", "timeout", Lost)}, orders: []Order{row("x", "c-1", expired, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)},
 		},
 		{
 			name: "I11 nobody answered a payment", calls: x, orders: []Order{row("x", "c-1", expired, 1)}, want: "I11",
-			acts: []Act{
-				paysInVain("x", "r", "timeout", Lost), act(Payment, "x", 1000, 10_001, Lost, func(a *Act) { a.Reference, a.Status, a.Attempt = "r", 500, 2 }),
+			acts: []Operation{
+				paysInVain("x", "r", "timeout", Lost), operation(Payment, "x", 1000, 10_001, Lost, func(a *Operation) { a.Reference, a.Status, a.Attempt = "r", 500, 2 }),
 			},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)},
 		},
 		{
-			name: "I11 an unanswered payment is in the feed twice", calls: x, acts: []Act{paysInVain("x", "r", "timeout", Lost)}, orders: []Order{row("x", "c-1", paid, 1)},
+			name: "I11 an unanswered payment is in the feed twice", calls: x, acts: []Operation{paysInVain("x", "r", "timeout", Lost)}, orders: []Order{row("x", "c-1", paid, 1)},
 			events: []Event{
 				change(1, "x", "c-1", confirmed, 1), capture(change(2, "x", "c-1", paid, 1), "r", ""), capture(change(3, "x", "c-1", paid, 1), "r", actionRefund),
 			}, want: "I11",
 		},
 		{
-			name: "I11 told paid, recorded as a refund", calls: x, acts: []Act{pays("x", "r", actionNone, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1)},
+			name: "I11 told paid, recorded as a refund", calls: x, acts: []Operation{pays("x", "r", actionNone, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1), capture(change(3, "x", "c-1", expired, 1), "r", actionRefund)}, want: "I9 I11",
 		},
 		{
-			name: "I11 one reference, two answers", calls: x, acts: []Act{pays("x", "r", actionNone, 2, 3), pays("x", "r", actionRefund, 4, 5)},
+			name: "I11 one reference, two answers", calls: x, acts: []Operation{pays("x", "r", actionNone, 2, 3), pays("x", "r", actionRefund, 4, 5)},
 			orders: []Order{row("x", "c-1", paid, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), capture(change(2, "x", "c-1", paid, 1), "r", "")}, want: "I11",
 		},
 		{
-			name: "I11 captured and refused", calls: x, acts: []Act{paysInVain("x", "r", "order_final", Refused)}, orders: []Order{row("x", "c-1", expired, 1)},
+			name: "I11 captured and refused", calls: x, acts: []Operation{paysInVain("x", "r", "order_final", Refused)}, orders: []Order{row("x", "c-1", expired, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)}, want: "I11",
 		},
 		{
-			name: "I11 recorded for another order", calls: []Call{x[0], y}, acts: []Act{pays("x", "r", actionNone, 2, 3)},
+			name: "I11 recorded for another order", calls: []Call{x[0], y}, acts: []Operation{pays("x", "r", actionNone, 2, 3)},
 			orders: []Order{row("x", "c-1", confirmed, 1), row("y", "c-2", paid, 2)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "y", "c-2", confirmed, 2), capture(change(3, "y", "c-2", paid, 2), "r", "")}, want: "I9 I11",
 		},
@@ -167,12 +167,12 @@ func TestJudgeOfWholeLives(t *testing.T) {
 			events: []Event{change(1, "x", "bob", confirmed, 1), capture(change(2, "x", "bob", paid, 1), "r", "")},
 		},
 		{
-			name: "I11 refunded while it waited for its payment", calls: x, acts: []Act{pays("x", "r", actionRefund, 2, 3)},
+			name: "I11 refunded while it waited for its payment", calls: x, acts: []Operation{pays("x", "r", actionRefund, 2, 3)},
 			orders: []Order{payable(row("x", "c-1", expired, 1), noon)}, want: "I11",
 			events: []Event{change(1, "x", "c-1", confirmed, 1), capture(change(2, "x", "c-1", confirmed, 1), "r", actionRefund), change(3, "x", "c-1", expired, 1)},
 		},
 		{
-			name: "I11 nothing to pay", calls: x, acts: []Act{pays("x", "r", actionRefund, 2, 3)}, orders: []Order{row("x", "c-1", confirmed, 1)},
+			name: "I11 nothing to pay", calls: x, acts: []Operation{pays("x", "r", actionRefund, 2, 3)}, orders: []Order{row("x", "c-1", confirmed, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), capture(change(2, "x", "c-1", confirmed, 1), "r", actionRefund)},
 		},
 

@@ -8,17 +8,17 @@ import (
 )
 
 // persisted is I1: every order that was answered with 202 is listed, once.
-func (c *court) persisted() (f Finding) {
-	f.Checked = len(c.held)
-	rows := make(map[string]int, len(c.rows))
-	for _, o := range c.rows {
+func (j *judge) persisted() (f Finding) {
+	f.Checked = len(j.claimOf)
+	rows := make(map[string]int, len(j.rows))
+	for _, o := range j.rows {
 		rows[o.OrderID]++
 	}
 	found := 0
-	for _, cl := range c.claims {
+	for _, cl := range j.claims {
 		for _, id := range cl.ids {
 			switch n := rows[id]; {
-			case c.held[id] != cl: // counted under the other key; I7 reports it
+			case j.claimOf[id] != cl: // counted under the other key; I7 reports it
 			case n == 0:
 				f.breach("order %s of %s (key %s) was answered 202 but is not listed", id, cl.buyer, cl.key)
 			case n > 1:
@@ -33,29 +33,29 @@ func (c *court) persisted() (f Finding) {
 
 // origins is I2, I8 and I18: the origin of each listed order that no 202 named. An order is explained by a claim of the same
 // buyer and item whose outcome stayed open; a refused claim must not have left an order.
-func (c *court) origins() (i2, i8, i18 Finding) {
+func (j *judge) origins() (i2, i8, i18 Finding) {
 	kept := map[*claim]int{} // orders explained by claims that stayed open
-	for _, o := range c.unique {
-		if !c.ours(o) {
+	for _, o := range j.unique {
+		if !j.ours(o) {
 			continue
 		}
 		i2.Checked++
-		if c.held[o.OrderID] != nil {
+		if j.claimOf[o.OrderID] != nil {
 			continue
 		}
-		claims := c.buyers[buyerItem{o.Buyer, o.Item}]
+		claims := j.buyers[buyerItem{o.Buyer, o.Item}]
 		find := func(is func(*claim) bool) *claim {
 			if i := slices.IndexFunc(claims, is); i >= 0 {
 				return claims[i]
 			}
 			return nil
 		}
-		if find(func(cl *claim) bool { return c.standsBack(cl, o) }) != nil {
+		if find(func(cl *claim) bool { return j.rejectedAsDuplicate(cl, o) }) != nil {
 			continue // not counted in kept: that place belongs to the order that has the key
 		}
 		explains := func(cl *claim) bool {
 			n := kept[cl]
-			return c.mayHide(cl, o, n) || c.ranLate(cl, o, n) || c.wokeLate(cl, o, n)
+			return j.fromLostAnswer(cl, o, n) || j.executedLate(cl, o, n) || j.deliveredAfterStop(cl, o, n)
 		}
 		if cl := find(explains); cl != nil {
 			kept[cl]++
@@ -71,7 +71,7 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 		}
 	}
 	var lost, answered, never int
-	for _, cl := range c.claims {
+	for _, cl := range j.claims {
 		if cl.refused {
 			i8.Checked++
 		}
@@ -94,31 +94,31 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 			comma(answered+listed), comma(listed), comma(never))
 }
 
-// mayHide reports whether the order can be the result of a lost response of the claim, in addition to n orders that were
+// fromLostAnswer reports whether the order can be the result of a lost response of the claim, in addition to n orders that were
 // explained before. Without a key each lost response can be an order, if these orders lived one after another.
-func (c *court) mayHide(cl *claim, o *Order, n int) bool {
+func (j *judge) fromLostAnswer(cl *claim, o *Order, n int) bool {
 	if cl.key != "" {
 		return cl.open && len(cl.ids) == 0 && n == 0
 	}
 	if n >= cl.lost {
 		return false
 	}
-	if _, ended := c.mayEnd(o.OrderID); ended {
+	if _, ended := j.earliestEnd(o.OrderID); ended {
 		return true
 	}
-	return cl.open && !slices.ContainsFunc(cl.ids, func(id string) bool { _, ended := c.mayEnd(id); return !ended })
+	return cl.open && !slices.ContainsFunc(cl.ids, func(id string) bool { _, ended := j.earliestEnd(id); return !ended })
 }
 
-// standsBack reports whether the order was never answered with 202, and was rejected because another order has its key by now:
+// rejectedAsDuplicate reports whether the order was never answered with 202, and was rejected because another order has its key by now:
 // a recovery found it in Redis or in a process's memory. It holds nothing, so the key still gave one order.
-func (c *court) standsBack(cl *claim, o *Order) bool {
-	return c.e.Faults && o.Status == rejected && o.Reason == "duplicate" && cl.lost > 0
+func (j *judge) rejectedAsDuplicate(cl *claim, o *Order) bool {
+	return j.e.Faults && o.Status == rejected && o.Reason == "duplicate" && cl.lost > 0
 }
 
-// ranLate reports whether the order can be the result of a lost call that a stopped server executed long after its repeat was
+// executedLate reports whether the order can be the result of a lost call that a stopped server executed long after its repeat was
 // refused. Refusals are not stored, so that is permitted. Calls with a response, even a 503, cannot run later.
-func (c *court) ranLate(cl *claim, o *Order, n int) bool {
-	if !c.e.Faults || cl.key != "" && len(cl.ids)+n > 0 {
+func (j *judge) executedLate(cl *claim, o *Order, n int) bool {
+	if !j.e.Faults || cl.key != "" && len(cl.ids)+n > 0 {
 		return false
 	}
 	unanswered, refused := 0, time.Duration(math.MaxInt64)
@@ -131,21 +131,21 @@ func (c *court) ranLate(cl *claim, o *Order, n int) bool {
 		}
 	}
 	const clocks = time.Second // by which the server's clock may differ from the crowd's
-	return n < unanswered && o.AcceptedAt.Sub(c.h.StartedAt) > refused-clocks
+	return n < unanswered && o.AcceptedAt.Sub(j.h.StartedAt) > refused-clocks
 }
 
 // hours is I13: nothing was accepted outside the sale's hours.
-func (c *court) hours() (f Finding) {
-	for _, o := range c.unique {
+func (j *judge) hours() (f Finding) {
+	for _, o := range j.unique {
 		if o.AcceptedAt.IsZero() {
 			continue
 		}
 		f.Checked++
-		if o.AcceptedAt.Before(c.sale.StartsAt) || !o.AcceptedAt.Before(c.sale.EndsAt) {
-			f.breach("order %s was accepted at %s; the hours are %s to %s", o.OrderID, stamp(o.AcceptedAt), stamp(c.sale.StartsAt), stamp(c.sale.EndsAt))
+		if o.AcceptedAt.Before(j.sale.StartsAt) || !o.AcceptedAt.Before(j.sale.EndsAt) {
+			f.breach("order %s was accepted at %s; the hours are %s to %s", o.OrderID, stamp(o.AcceptedAt), stamp(j.sale.StartsAt), stamp(j.sale.EndsAt))
 		}
 	}
-	return f.conclude("%s orders accepted %s to %s", comma(f.Checked), stamp(c.sale.StartsAt), stamp(c.sale.EndsAt))
+	return f.conclude("%s orders accepted %s to %s", comma(f.Checked), stamp(j.sale.StartsAt), stamp(j.sale.EndsAt))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z") }
@@ -155,11 +155,11 @@ const overdue = 5 * time.Second
 
 // ends is I14: no order that was answered with 202 still waits for its commit, and none waits for a payment after its time.
 // Orders that are not listed are checked by I1.
-func (c *court) ends() (f Finding) {
+func (j *judge) ends() (f Finding) {
 	waiting := 0
-	for _, o := range c.unique {
-		_, crowds := c.held[o.OrderID]
-		if !crowds && !c.ours(o) {
+	for _, o := range j.unique {
+		_, crowds := j.claimOf[o.OrderID]
+		if !crowds && !j.ours(o) {
 			continue
 		}
 		f.Checked++
@@ -167,8 +167,8 @@ func (c *court) ends() (f Finding) {
 		case crowds && o.Status == accepted, !isStatus(o.Status):
 			f.breach("order %s of %s is %q after the drain", o.OrderID, o.Buyer, o.Status)
 		case o.Status != confirmed || o.PayBefore.IsZero():
-		case o.PayBefore.Add(overdue).Before(c.sale.Now):
-			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.Buyer, stamp(o.PayBefore), o.Status, stamp(c.sale.Now))
+		case o.PayBefore.Add(overdue).Before(j.sale.Now):
+			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.Buyer, stamp(o.PayBefore), o.Status, stamp(j.sale.Now))
 		default:
 			waiting++
 		}

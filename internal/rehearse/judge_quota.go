@@ -4,9 +4,9 @@ import "slices"
 
 // quota is I4: the live orders of a buyer hold at most the quota of the item, now and at any time; returned units no longer
 // count.
-func (c *court) quota() (f Finding) {
+func (j *judge) quota() (f Finding) {
 	limits, most := map[string]int{}, 0
-	for _, it := range c.sale.Items {
+	for _, it := range j.sale.Items {
 		if it.Quota > 0 {
 			limits[it.Item] = it.Quota
 		}
@@ -28,17 +28,17 @@ func (c *court) quota() (f Finding) {
 			f.breach("%s %s more than %d of %s with order %s", buyer, when, limit, item, order)
 		}
 	}
-	for _, o := range c.unique {
+	for _, o := range j.unique {
 		if o.holds() {
 			hold(o.Buyer, o.Item, o.Quantity, o.OrderID, "holds")
 		}
 	}
 	f.Checked = len(held)
-	if c.feed != nil && f.Verdict != Breach {
+	if j.feed != nil && f.Verdict != Breach {
 		clear(held)
-		for _, e := range c.feed.all {
+		for _, e := range j.feed.all {
 			switch {
-			case e.refunds(), e != c.feed.first(e):
+			case e.refunds(), e != j.feed.first(e):
 			case e.Status == confirmed:
 				hold(e.Buyer, e.Item, e.Quantity, e.OrderID, "held")
 			case returned(e.Status):
@@ -47,24 +47,24 @@ func (c *court) quota() (f Finding) {
 		}
 		f.Checked = max(f.Checked, len(held))
 	}
-	if !c.e.Faults {
-		c.keptQuota(&f, limits)
+	if !j.e.Faults {
+		j.keptQuota(&f, limits)
 	}
 	return f.conclude("%s buyers, %s units at most", comma(f.Checked), comma(most))
 }
 
 // keptQuota looks for buyers who were refused for their quota although they had some of it left: even with all their orders
 // that had not ended well before, the request fits.
-func (c *court) keptQuota(f *Finding, limits map[string]int) {
+func (j *judge) keptQuota(f *Finding, limits map[string]int) {
 	orders := map[buyerItem][]*Order{}
-	for _, o := range c.unique {
+	for _, o := range j.unique {
 		who := buyerItem{o.Buyer, o.Item}
 		orders[who] = append(orders[who], o)
 	}
-	for _, cl := range c.claims {
+	for _, cl := range j.claims {
 		limit, known := limits[cl.item]
-		lost := slices.ContainsFunc(c.buyers[cl.buyerItem], func(cl *claim) bool {
-			return slices.ContainsFunc(cl.ids, func(id string) bool { return c.listed[id] == nil })
+		lost := slices.ContainsFunc(j.buyers[cl.buyerItem], func(cl *claim) bool {
+			return slices.ContainsFunc(cl.ids, func(id string) bool { return j.listed[id] == nil })
 		})
 		if !known || lost { // I1 reports lost orders
 			continue
@@ -75,7 +75,7 @@ func (c *court) keptQuota(f *Finding, limits map[string]int) {
 			}
 			held := 0
 			for _, o := range orders[cl.buyerItem] {
-				if at, over := c.over[o.OrderID]; !over || call.Started <= at+returnTravel {
+				if at, over := j.endSeen[o.OrderID]; !over || call.Started <= at+returnTravel {
 					held += o.Quantity
 				}
 			}

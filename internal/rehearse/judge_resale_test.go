@@ -16,12 +16,12 @@ func TestJudgeOfUnitsThatReturn(t *testing.T) {
 		},
 		{
 			name: "I4 the quota did not come back", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-1", "l", "quota_per_buyer", 2004, 2005)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I4",
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I4",
 			sale: func(s *Sale) { s.Items[0].Quota = 1 },
 		},
 		{
 			name: "I4 the quota is on its way", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-1", "l", "quota_per_buyer", 2003, 2005)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: func(s *Sale) { s.Items[0].Quota = 1 },
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: func(s *Sale) { s.Items[0].Quota = 1 },
 		},
 		{
 			name: "I3 more than the stock for a while", orders: []Order{row("x", "bob", expired, 1), row("y", "eve", confirmed, 2)}, sale: one, want: "I3 I5",
@@ -69,24 +69,24 @@ func TestJudgeOfUnitsThatReturn(t *testing.T) {
 		},
 		{
 			name: "I16 long after its return", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-2", "k", "sold_out", 2203, 2204)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: one, want: "I16",
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: one, want: "I16",
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", cancelled, 1)},
 		},
 		{
 			name: "I16 while the unit is on its way", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-2", "k", "sold_out", 2202, 2204)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: one,
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: one,
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", cancelled, 1)},
 		},
 		{
 			name: "I16 after its return and before it was sold again", want: "I16", sale: one,
 			calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-2", "k", "sold_out", 3000, 3001), got("c-3", "k", "y", 3002, 3003)},
-			looks: []Sighting{look("x", expired, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1), row("y", "c-3", confirmed, 1)},
+			looks: []StatusRead{look("x", expired, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1), row("y", "c-3", confirmed, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1), change(3, "y", "c-3", confirmed, 1)},
 		},
 		{
 			name: "I16 sold again meanwhile", sale: one,
 			calls: []Call{got("c-1", "k", "x", 0, 1), got("c-3", "k", "y", 2999, 3003), refused("c-2", "k", "sold_out", 3000, 3001)},
-			looks: []Sighting{look("x", expired, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1), row("y", "c-3", confirmed, 1)},
+			looks: []StatusRead{look("x", expired, 2, 3)}, orders: []Order{row("x", "c-1", expired, 1), row("y", "c-3", confirmed, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1), change(3, "y", "c-3", confirmed, 1)},
 		},
 		{
@@ -133,12 +133,12 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 		// I7, I18: orders without a key
 		{
 			name: "I7 no key, and another order after a cancel", calls: []Call{got("c-1", "", "x", 0, 1), got("c-1", "", "y", 8, 9)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)},
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)},
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", cancelled, 1), change(3, "y", "c-1", confirmed, 1)},
 		},
 		{
 			name: "I7 a key outlives its order", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "y", 8, 9)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)}, want: "I7",
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)}, want: "I7",
 		},
 		{
 			name: "I7 no key, and another order while the first one lives", calls: []Call{got("c-1", "", "x", 0, 1), got("c-1", "", "y", 8, 9)},
@@ -151,19 +151,19 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 		},
 		{
 			name: "I7 no key, and the cancelled order again", calls: []Call{got("c-1", "", "x", 0, 1), with(got("c-1", "", "x", 2004, 2005), func(c *Call) { c.State = cancelled })},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I7",
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I7",
 		},
 		{
 			name: "I7 no key, and the cancelled order at once", calls: []Call{got("c-1", "", "x", 0, 1), with(got("c-1", "", "x", 2003, 2005), func(c *Call) { c.State = cancelled })},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)},
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)},
 		},
 		{
 			name: "I7 no key, and refused before the cancel", calls: []Call{got("c-1", "", "x", 0, 1), refused("c-1", "", "rate_limited", 2, 3)},
-			acts: []Act{cancels("x", 4, 5)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I7",
+			acts: []Operation{cancels("x", 4, 5)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I7",
 		},
 		{
 			name: "I7 no key, and refused during the cancel", calls: []Call{got("c-1", "", "x", 0, 1), refused("c-1", "", "rate_limited", 2, 4)},
-			acts: []Act{cancels("x", 4, 5)}, orders: []Order{row("x", "c-1", cancelled, 1)},
+			acts: []Operation{cancels("x", 4, 5)}, orders: []Order{row("x", "c-1", cancelled, 1)},
 		},
 		{
 			name: "I18 no key, the lost one expired, and the repeat is another one", calls: []Call{lost("c-1", "", 0, 1), got("c-1", "", "y", 8, 9)},
@@ -175,7 +175,7 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 		},
 		{
 			name: "I18 no key, and the answer after a cancel was lost", calls: []Call{got("c-1", "", "x", 0, 1), lost("c-1", "", 8, 9)},
-			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)},
+			acts: []Operation{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)},
 		},
 		{
 			name: "I18 a stopped server ran the lost call after its repeat was refused", faults: true,
@@ -218,7 +218,7 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 			orders: []Order{acceptedAt(row("x", "c-1", confirmed, 1), 1001)}, sale: one,
 		},
 		{
-			name: "I2 no key, and more orders than calls", calls: []Call{got("c-1", "", "x", 0, 1)}, acts: []Act{cancels("x", 2, 3)},
+			name: "I2 no key, and more orders than calls", calls: []Call{got("c-1", "", "x", 0, 1)}, acts: []Operation{cancels("x", 2, 3)},
 			orders: []Order{row("x", "c-1", cancelled, 1), row("y", "c-1", confirmed, 1)}, want: "I2",
 		},
 	} {

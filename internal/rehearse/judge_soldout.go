@@ -16,16 +16,16 @@ const (
 // undersold is I15: if at least the stock was wanted, and some buyer got nothing, all of it is sold. Units that were returned
 // or added may have come when no buyer was left (I16 checks those who still were), and a buyer who wants three does not take
 // the last two.
-func (c *court) undersold() (f Finding) {
+func (j *judge) undersold() (f Finding) {
 	sold, stock, asked, late := 0, 0, 0, 0
-	for _, b := range c.books() {
+	for _, b := range j.unitsByItem() {
 		asked += b.asked
 		if b.asked < b.Stock {
 			continue
 		}
 		f.Checked++
 		sold, stock, late = sold+b.Stock-b.unsold(), stock+b.Stock, late+max(min(b.unsold(), b.excused()), 0)
-		if left := b.unsold(); b.without && left > b.excused() && left >= b.short {
+		if left := b.unsold(); b.someoneWithout && left > b.excused() && left >= b.short {
 			f.breach("%s: %d units were requested, but %d of %d are unsold", b.Item.Item, b.asked, left, b.Stock)
 		}
 	}
@@ -41,10 +41,10 @@ func (c *court) undersold() (f Finding) {
 
 // soldOut is I16: "sold out" was wrong if units are unsold in the end that were there from the beginning and never sold, or if
 // more units were free during the whole call than can have been reserved unseen.
-func (c *court) soldOut() (f Finding) {
+func (j *judge) soldOut() (f Finding) {
 	said := map[string][]*Call{}
-	for i := range c.h.Calls {
-		if call := &c.h.Calls[i]; call.Reason == "sold_out" {
+	for i := range j.h.Calls {
+		if call := &j.h.Calls[i]; call.Reason == "sold_out" {
 			said[call.Item] = append(said[call.Item], call)
 			f.Checked++
 		}
@@ -52,7 +52,7 @@ func (c *court) soldOut() (f Finding) {
 	if f.Checked == 0 {
 		return notJudged("no call was answered sold_out")
 	}
-	for _, b := range c.books() {
+	for _, b := range j.unitsByItem() {
 		calls := said[b.Item.Item]
 		if len(calls) == 0 {
 			continue
@@ -61,44 +61,44 @@ func (c *court) soldOut() (f Finding) {
 			f.breach("%s: answered sold_out %d times, but %d of %d units are unsold", b.Item.Item, len(calls), left, b.Stock)
 			continue
 		}
-		if c.e.Faults {
+		if j.e.Faults {
 			continue // units may be in transit, or held by an order that got another unit in the end
 		}
-		if c.feed != nil {
-			idle := c.idle(b)
+		if j.feed != nil {
+			idle := j.freeIntervals(b)
 			for _, call := range calls {
-				if n := idle.during(call.Started, call.Ended); n > b.rejected+b.missing {
+				if n := idle.covering(call.Started, call.Ended); n > b.rejected+b.missing {
 					f.breach("%s: answered sold_out to %s at %v while %d units were free", b.Item.Item, call.Buyer, call.Ended, n)
 				}
 			}
 			continue
 		}
 		late := b.soldOut.Ended + soldOutCache
-		i := slices.IndexFunc(c.claims, func(cl *claim) bool {
+		i := slices.IndexFunc(j.claims, func(cl *claim) bool {
 			return cl.item == b.Item.Item && len(cl.ids) > 0 && cl.calls[0].Started > late
 		})
 		if i >= 0 && b.excused() == 0 {
-			f.breach("%s: answered sold_out at %v, but order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, c.claims[i].ids[0], c.claims[i].calls[0].Started)
+			f.breach("%s: answered sold_out at %v, but order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, j.claims[i].ids[0], j.claims[i].calls[0].Started)
 		}
 	}
 	return f.conclude("%s answers, none contradicted", comma(f.Checked))
 }
 
-// spells are times in which units were certainly free, in the crowd's clock.
-type spells struct{ from, to []time.Duration }
+// intervals are times in which units were certainly free, in the crowd's clock.
+type intervals struct{ from, to []time.Duration }
 
-// idle returns when units of the item were certainly free: from the beginning until the first call of the order that may have
+// freeIntervals returns when units of the item were certainly free: from the beginning until the first call of the order that may have
 // taken the unit, and from the time when the crowd knew of that order's end, plus the time for the unit's return, until the
 // first call of the next one.
-func (c *court) idle(b *book) (s spells) {
+func (j *judge) freeIntervals(b *itemUnits) (s intervals) {
 	for n := 1; n <= b.Stock-b.Grown; n++ {
 		from, known := time.Duration(0), true
-		for _, t := range c.feed.tenures[unit{b.Item.Item, n}] {
+		for _, t := range j.feed.ownerships[unit{b.Item.Item, n}] {
 			if known {
-				s.add(from, c.taken(t.order))
+				s.add(from, j.earliestReservation(t.order))
 			}
-			from, known = c.over[t.order], t.over
-			if _, seen := c.over[t.order]; !seen {
+			from, known = j.endSeen[t.order], t.over
+			if _, seen := j.endSeen[t.order]; !seen {
 				known = false
 			}
 			from += returnTravel + soldOutCache
@@ -112,14 +112,14 @@ func (c *court) idle(b *book) (s spells) {
 	return s
 }
 
-// taken returns the earliest time at which the order can have got its units; 0 if the crowd does not know.
-func (c *court) taken(id string) time.Duration {
-	if cl := c.held[id]; cl != nil && cl.key != "" {
+// earliestReservation returns the earliest time at which the order can have got its units; 0 if the crowd does not know.
+func (j *judge) earliestReservation(id string) time.Duration {
+	if cl := j.claimOf[id]; cl != nil && cl.key != "" {
 		return cl.calls[0].Started
 	}
 	var earliest time.Duration
-	if o := c.listed[id]; o != nil {
-		for i, cl := range c.buyers[buyerItem{o.Buyer, o.Item}] {
+	if o := j.listed[id]; o != nil {
+		for i, cl := range j.buyers[buyerItem{o.Buyer, o.Item}] {
 			if first := cl.calls[0].Started; i == 0 || first < earliest {
 				earliest = first
 			}
@@ -128,14 +128,14 @@ func (c *court) taken(id string) time.Duration {
 	return earliest
 }
 
-func (s *spells) add(from, to time.Duration) {
+func (s *intervals) add(from, to time.Duration) {
 	if from < to {
 		s.from, s.to = append(s.from, from), append(s.to, to)
 	}
 }
 
-// during returns the minimum number of spells that cover the whole time.
-func (s *spells) during(from, to time.Duration) int {
+// covering returns the minimum number of spells that cover the whole time.
+func (s *intervals) covering(from, to time.Duration) int {
 	begun, _ := slices.BinarySearch(s.from, from+1)
 	ended, _ := slices.BinarySearch(s.to, to)
 	return begun - ended

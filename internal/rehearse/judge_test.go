@@ -40,16 +40,16 @@ func row(id, buyer, status string, units ...int) Order {
 	return Order{OrderID: id, Buyer: buyer, Status: status, Item: "a", Quantity: max(len(units), 1), Units: units, AcceptedAt: noon}
 }
 
-func look(id, state string, from, to int) Sighting {
-	return Sighting{OrderID: id, State: state, Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond}
+func look(id, state string, from, to int) StatusRead {
+	return StatusRead{OrderID: id, State: state, Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond}
 }
 
 // scene is a history and the server's evidence, and the expected findings.
 type scene struct {
 	name   string
 	calls  []Call
-	looks  []Sighting
-	acts   []Act
+	looks  []StatusRead
+	acts   []Operation
 	orders []Order
 	events []Event
 	stops  []Stop
@@ -137,27 +137,27 @@ func TestJudge(t *testing.T) {
 		},
 
 		{
-			name: "I9 back to accepted", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []Sighting{look("x", "confirmed", 2, 3), look("x", accepted, 4, 5)},
+			name: "I9 back to accepted", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []StatusRead{look("x", "confirmed", 2, 3), look("x", accepted, 4, 5)},
 			orders: []Order{row("x", "c-1", "confirmed", 1)}, want: "I9",
 		},
 		{
 			name: "I9 a double click is answered from memory", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "x", 100, 105)},
-			looks: []Sighting{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)},
+			looks: []StatusRead{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)},
 		},
 		{
 			name: "I9 a repeat that forgets the commit", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "x", 101, 105)},
-			looks: []Sighting{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)}, want: "I9",
+			looks: []StatusRead{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)}, want: "I9",
 		},
 		{
-			name: "I9 looks that overlap", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []Sighting{look("x", "confirmed", 2, 3), look("x", accepted, 2, 5)},
+			name: "I9 looks that overlap", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []StatusRead{look("x", "confirmed", 2, 3), look("x", accepted, 2, 5)},
 			orders: []Order{row("x", "c-1", "confirmed", 1)},
 		},
 		{
-			name: "I9 a terminal status changed", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []Sighting{look("x", "expired", 2, 3)},
+			name: "I9 a terminal status changed", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []StatusRead{look("x", "expired", 2, 3)},
 			orders: []Order{row("x", "c-1", "paid", 1)}, want: "I9",
 		},
 		{
-			name: "I9 the list went back", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []Sighting{look("x", "confirmed", 2, 3)},
+			name: "I9 the list went back", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []StatusRead{look("x", "confirmed", 2, 3)},
 			orders: []Order{row("x", "c-1", "rejected")}, want: "I9",
 		},
 		{name: "I9 steps unseen", calls: []Call{got("c-1", "k", "x", 0, 1)}, orders: []Order{row("x", "c-1", "expired", 1)}},
@@ -255,7 +255,7 @@ func TestCallsThatDidNotGoOut(t *testing.T) {
 
 // play judges the scene.
 func (tt scene) play(t *testing.T) {
-	h := &History{Head: Head{Prefix: "c-", StartedAt: noon, Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts, Stops: tt.stops}
+	h := &History{Head: Head{Prefix: "c-", StartedAt: noon, Planned: len(tt.calls)}, Calls: tt.calls, StatusReads: tt.looks, Operations: tt.acts, Stops: tt.stops}
 	for i := range h.Calls {
 		h.Calls[i].Seq = i
 	}

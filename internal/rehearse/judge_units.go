@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// book is the units of one item according to the list.
-type book struct {
+// itemUnits is the units of one item according to the list.
+type itemUnits struct {
 	Item
-	held     int  // by live orders
-	missing  int  // of orders answered with 202 that are not listed; only I1 reports them
-	returned int  // units that were held and are not any more; without the feed, or with stopped APIs, an upper bound
-	rejected int  // units of rejected orders, which may have been unavailable for a while
-	forgot   int  // units that may have been reserved for lost calls, and were lost by Redis, before the last refusal
-	asked    int  // wanted by callers that were admitted, or refused because nothing (or too little) was left
-	without  bool // some buyer was refused because too few were left, and got none
-	short    int  // the largest quantity that was refused because fewer were left
-	soldOut  *Call
+	held           int  // by live orders
+	missing        int  // of orders answered with 202 that are not listed; only I1 reports them
+	returned       int  // units that were held and are not any more; without the feed, or with stopped APIs, an upper bound
+	rejected       int  // units of rejected orders, which may have been unavailable for a while
+	forgot         int  // units that may have been reserved for lost calls, and were lost by Redis, before the last refusal
+	asked          int  // wanted by callers that were admitted, or refused because nothing (or too little) was left
+	someoneWithout bool // some buyer was refused because too few were left, and got none
+	short          int  // the largest quantity that was refused because fewer were left
+	soldOut        *Call
 }
 
-func (b *book) unsold() int { return b.Stock - b.held - b.missing }
+func (b *itemUnits) unsold() int { return b.Stock - b.held - b.missing }
 
 // excused returns how many units may be unsold in the end without a breach: those that were returned or added, possibly after
 // the crowd was gone.
-func (b *book) excused() int { return b.returned + b.rejected + b.forgot + b.Grown }
+func (b *itemUnits) excused() int { return b.returned + b.rejected + b.forgot + b.Grown }
 
-func (c *court) books() []*book {
-	var all []*book
-	of := map[string]*book{}
-	for _, it := range c.sale.Items {
-		b := &book{Item: it}
+func (j *judge) unitsByItem() []*itemUnits {
+	var all []*itemUnits
+	of := map[string]*itemUnits{}
+	for _, it := range j.sale.Items {
+		b := &itemUnits{Item: it}
 		all, of[it.Item] = append(all, b), b
 	}
-	exact := c.feed != nil && c.h.Stops == nil // a late order had another unit before, which is not in the feed
-	for _, o := range c.unique {
+	exact := j.feed != nil && j.h.Stops == nil // a late order had another unit before, which is not in the feed
+	for _, o := range j.unique {
 		if b := of[o.Item]; b == nil {
 			continue
 		} else if o.holds() {
@@ -45,25 +45,25 @@ func (c *court) books() []*book {
 		}
 	}
 	if exact {
-		for at, owners := range c.feed.tenures {
+		for at, owners := range j.feed.ownerships {
 			if b := of[at.item]; b != nil && owners[len(owners)-1].over {
 				b.returned++
 			}
 		}
 	}
 	wanted := map[buyerItem]int{}
-	for _, cl := range c.claims {
+	for _, cl := range j.claims {
 		b := of[cl.item]
 		if b == nil {
 			continue
 		}
 		for _, id := range cl.ids {
-			if c.listed[id] == nil && c.held[id] == cl {
+			if j.listed[id] == nil && j.claimOf[id] == cl {
 				b.missing += cl.quantity
 			}
 		}
 		if len(cl.ids) == 0 && (cl.soldOut || cl.short) {
-			b.without = true
+			b.someoneWithout = true
 		}
 		if cl.short {
 			b.short = max(b.short, cl.quantity)
@@ -82,22 +82,22 @@ func (c *court) books() []*book {
 			}
 		}
 	}
-	if c.e.Faults {
-		c.forgotten(of)
+	if j.e.Faults {
+		j.forgotten(of)
 	}
 	return all
 }
 
 // forgotten counts, for each claim that lost a response before the last refusal, the units that may have been reserved for it:
 // they were not promised, so they become free when the server loses its memory.
-func (c *court) forgotten(of map[string]*book) {
+func (j *judge) forgotten(of map[string]*itemUnits) {
 	last := map[string]time.Duration{}
-	for _, call := range c.h.Calls {
+	for _, call := range j.h.Calls {
 		if call.Reason == "sold_out" || call.Reason == "not_enough" {
 			last[call.Item] = max(last[call.Item], call.Ended)
 		}
 	}
-	for _, cl := range c.claims {
+	for _, cl := range j.claims {
 		if b := of[cl.item]; b != nil && slices.ContainsFunc(cl.calls, func(call *Call) bool { return call.Outcome == Lost && call.Started < last[cl.item] }) {
 			b.forgot += cl.quantity
 		}
@@ -105,14 +105,14 @@ func (c *court) forgotten(of map[string]*book) {
 }
 
 // stock is I3: live orders hold at most the stock, now and at any time.
-func (c *court) stock() (f Finding) {
+func (j *judge) stock() (f Finding) {
 	held, stock := 0, 0
-	for _, b := range c.books() {
+	for _, b := range j.unitsByItem() {
 		f.Checked++
 		held, stock = held+b.held, stock+b.Stock
 		if b.held > b.Stock {
 			f.breach("%s: %d units sold of %d", b.Item.Item, b.held, b.Stock)
-		} else if most := c.most(b.Item.Item); most > b.Stock {
+		} else if most := j.most(b.Item.Item); most > b.Stock {
 			f.breach("%s: %d units sold of %d at one time", b.Item.Item, most, b.Stock)
 		}
 	}
@@ -120,14 +120,14 @@ func (c *court) stock() (f Finding) {
 }
 
 // most returns the maximum number of units of the item that live orders held at one time, according to the feed.
-func (c *court) most(item string) (most int) {
-	if c.feed == nil {
+func (j *judge) most(item string) (most int) {
+	if j.feed == nil {
 		return 0
 	}
 	held := 0
-	for _, e := range c.feed.all {
+	for _, e := range j.feed.all {
 		switch {
-		case e.Item != item || e.refunds() || e != c.feed.first(e):
+		case e.Item != item || e.refunds() || e != j.feed.first(e):
 		case e.Status == confirmed:
 			held += e.Quantity
 			most = max(most, held)
@@ -140,12 +140,12 @@ func (c *court) most(item string) (most int) {
 
 // units is I5: each unit number, 1 to the stock, belongs to at most one live order, now and at any time, and each committed
 // order has the quantity it asked for.
-func (c *court) units() (f Finding) {
+func (j *judge) units() (f Finding) {
 	stock, owner := map[string]int{}, map[unit]string{}
-	for _, it := range c.sale.Items {
+	for _, it := range j.sale.Items {
 		stock[it.Item] = it.Stock
 	}
-	for _, o := range c.unique {
+	for _, o := range j.unique {
 		if !o.holds() || o.Status == accepted { // unit numbers are known from the commit on
 			continue
 		}
@@ -163,13 +163,13 @@ func (c *court) units() (f Finding) {
 			owner[at] = o.OrderID
 		}
 	}
-	if c.feed == nil || f.Verdict == Breach {
+	if j.feed == nil || f.Verdict == Breach {
 		return f.conclude("%s units, %s wrong", comma(f.Checked), comma(f.Breaches))
 	}
 	clear(owner)
 	sold := 0
-	for _, e := range c.feed.all {
-		if e.refunds() || e != c.feed.first(e) {
+	for _, e := range j.feed.all {
+		if e.refunds() || e != j.feed.first(e) {
 			continue
 		}
 		for _, n := range e.Units {
@@ -190,15 +190,15 @@ func (c *court) units() (f Finding) {
 
 // balance is I6 from outside: free units and units of live orders add up to the stock. This is only stable between two reads if
 // no others buy.
-func (c *court) balance() (f Finding) {
+func (j *judge) balance() (f Finding) {
 	switch {
-	case !c.sale.Fresh:
+	case !j.sale.Fresh:
 		return notJudged("others may buy from the sale, and verify did not report on it")
-	case c.sale.State == "recovering", c.e.Verify == nil || !c.e.Verify.settled():
+	case j.sale.State == "recovering", j.e.Verify == nil || !j.e.Verify.settled():
 		return notJudged("units are still being returned, and verify did not report on them")
 	}
 	free, held := 0, 0
-	for _, b := range c.books() {
+	for _, b := range j.unitsByItem() {
 		f.Checked++
 		free, held = free+b.Free, held+b.held
 		if b.missing == 0 && b.Free+b.held != b.Stock { // it is unknown where the units of missing orders are

@@ -45,17 +45,17 @@ type Report struct {
 
 // Ends count how orders of all buyers ended, according to the list and the feed.
 type Ends struct {
-	Paid      int       `json:"paid"`
-	Cancelled int       `json:"cancelled"`
-	Expired   int       `json:"expired"`
-	Rejected  int       `json:"rejected"`
-	Waiting   int       `json:"waiting"`  // waiting for payment, or final without one
-	Resold    int       `json:"resold"`   // units that had been returned
-	Captured  int       `json:"captured"` // answered payments of this crowd
-	Refunds   int       `json:"refunds"`  // of these
-	Repeats   int       `json:"repeats"`  // of payments and cancellations whose responses were lost
-	Unheard   int       `json:"unheard"`  // payments and cancellations that were never answered
-	Captures  Quantiles `json:"captures"` // from a payment's first sending to its answer
+	Paid       int       `json:"paid"`
+	Cancelled  int       `json:"cancelled"`
+	Expired    int       `json:"expired"`
+	Rejected   int       `json:"rejected"`
+	Waiting    int       `json:"waiting"`  // waiting for payment, or final without one
+	Resold     int       `json:"resold"`   // units that had been returned
+	Captured   int       `json:"captured"` // answered payments of this crowd
+	Refunds    int       `json:"refunds"`  // of these
+	Repeats    int       `json:"repeats"`  // of payments and cancellations whose responses were lost
+	Unanswered int       `json:"unheard"`  // payments and cancellations that were never answered
+	Captures   Quantiles `json:"captures"` // from a payment's first sending to its answer
 }
 
 // Ms is a duration that marshals as milliseconds.
@@ -158,7 +158,7 @@ func (r *Report) countConfirmations(h *History, admitted map[string]time.Duratio
 		seen           = map[string]bool{} // orders
 		speed          pace
 	)
-	for _, s := range h.Sightings {
+	for _, s := range h.StatusReads {
 		at, ok := admitted[s.OrderID]
 		if !ok || seen[s.OrderID] || s.State == accepted || s.State == rejected {
 			continue
@@ -196,7 +196,7 @@ func endsOf(h *History, e Evidence) (n Ends) {
 		n.Resold = newFeed(e.Events).resold()
 	}
 	type sending struct {
-		deed             Deed
+		kind             OperationKind
 		order, reference string
 		sent             int
 	}
@@ -206,8 +206,8 @@ func endsOf(h *History, e Evidence) (n Ends) {
 		answered = map[sending]bool{}
 		actions  = map[string]string{} // by reference
 	)
-	for _, a := range h.Acts {
-		s := sending{a.Deed, a.OrderID, a.Reference, a.Sent}
+	for _, a := range h.Operations {
+		s := sending{a.Kind, a.OrderID, a.Reference, a.Sent}
 		if a.Attempt == 1 {
 			first[s] = a.Started
 		} else {
@@ -217,12 +217,12 @@ func endsOf(h *History, e Evidence) (n Ends) {
 			continue
 		}
 		answered[s] = true
-		if a.Deed == Payment && a.Outcome == Admitted {
+		if a.Kind == Payment && a.Outcome == Admitted {
 			actions[a.Reference] = a.Action
 			captures.record(a.Ended - first[s])
 		}
 	}
-	n.Unheard = len(first) - len(answered)
+	n.Unanswered = len(first) - len(answered)
 	n.Captured = len(actions)
 	for _, action := range actions {
 		if action == actionRefund {

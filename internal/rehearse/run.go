@@ -137,7 +137,7 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 	c := &crowd{
 		o: o, head: head, apis: publics(o, buying), rec: rec, tally: &tally{}, start: head.StartedAt,
 		slots: make(chan struct{}, o.Connections-o.Followers), known: map[string]struct{}{},
-		till: newInternal(o, paying), tills: make(chan struct{}, payers),
+		paymentAPI: newInternal(o, paying), paymentSlots: make(chan struct{}, payers),
 		follow: make(chan *placed, 4*len(clicks)), // a click is answered once, and ordered again at most once; an order is followed at most twice
 	}
 	watchers := publics(o, looking)

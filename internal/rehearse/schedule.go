@@ -45,7 +45,7 @@ type click struct {
 	quantity int
 	hangUp   time.Duration // delay after sending; below 0 = the buyer waits for the response
 	keyless  bool          // the buyer sends no Idempotency-Key
-	fate     fate          // of the order that the key gets
+	plan     orderPlan     // of the order that the key gets
 }
 
 // key returns the Idempotency-Key of the click; buyer has the run's prefix, so keys of two runs differ.
@@ -78,7 +78,7 @@ func plan(o Options) []click {
 			if order > 0 {
 				at += between(100*time.Millisecond, 400*time.Millisecond)
 			}
-			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1, keyless: keyless, fate: drawFate(fates, o)}
+			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1, keyless: keyless, plan: planOrder(fates, o)}
 			if r.Float64() < o.HangUps {
 				c.hangUp = between(0, 10*time.Millisecond)
 			}
@@ -87,7 +87,7 @@ func plan(o Options) []click {
 				c.at, c.hangUp, c.again, c.second = at+between(5*time.Millisecond, 100*time.Millisecond), -1, true, second
 				second = !second
 				if c.second && !keyless {
-					c.fate = drawFate(fates, o)
+					c.plan = planOrder(fates, o)
 				}
 				clicks = append(clicks, c)
 			}

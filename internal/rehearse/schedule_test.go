@@ -97,7 +97,7 @@ func TestFatesAreDrawnByTheirShares(t *testing.T) {
 	o := Options{Stock: 1, Buyers: 20000, Rate: 1000, Hold: 900 * time.Millisecond, Fates: Fates{Paid: 0.4, Cancelled: 0.3, Races: 0.2, Reorders: 0.5, Early: 0.3, Late: 0.2, Repeated: 0.1, Doubled: 0.6}}.withDefaults()
 	n := map[string]float64{}
 	for _, c := range plan(o) {
-		f := c.fate
+		f := c.plan
 		n[[]string{"left", "paid", "cancelled", "contested"}[f.ending]]++
 		switch {
 		case f.ending != isPaid && (f.repeat || f.double || f.moment != afterCommit), f.ending != isCancelled && f.reorder, f.moment != atExpiry && (f.after < 0 || f.after > o.Hold/3):
@@ -126,7 +126,7 @@ func TestFatesAreDrawnByTheirShares(t *testing.T) {
 	with := plan(o)
 	o.Fates = Fates{}
 	for i, c := range plan(o) {
-		if with[i].fate = (fate{}); c != with[i] {
+		if with[i].plan = (orderPlan{}); c != with[i] {
 			t.Fatalf("fates made %+v of %+v", with[i], c)
 		}
 	}

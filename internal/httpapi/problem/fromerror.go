@@ -105,36 +105,16 @@ func Of(err error) *Problem {
 	for _, r := range reasonOf {
 		if errors.Is(err, r.err) {
 			p := New(r.reason)
-			switch text := err.Error(); r.reason {
-			case Conflict:
-				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
-				for _, from := range []string{orders.ErrConflict.Error() + ": ", waitingroom.ErrConflict.Error() + ": ", "orders: ", "bans: ", "admission: ", "login: "} {
-					text = strings.TrimPrefix(text, from)
-				}
-				p.Detail = text
-			case OrderFinal:
-				if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
-					p.Detail = "order " + said
-				}
+			p.Detail = detailOf(err, r.reason)
+			switch r.reason {
 			case StoreUnavailable:
 				if !errors.Is(err, context.Canceled) { // the client has gone
 					p.Cause = err
 				}
-				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
-					p.Detail = said
-				}
-				if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
-					p.Detail = "The CAPTCHA's provider gives no usable answer."
-				}
 			case Invalid:
-				p.Errors = InvalidAt("body", CallerText(text)).Errors
-			case Forbidden, NotYourTurn, TurnLapsed, string(orders.ReasonNotStarted), string(orders.ReasonEnded):
-				p.Detail = ofRoom(text)
-			case UnknownSemaphore:
-				p.Detail = CallerText(text)
+				p.Errors = InvalidAt("body", CallerText(err.Error())).Errors
 			case string(orders.ReasonAtCapacity):
-				var full *semaphore.CapacityError
-				if errors.As(err, &full) {
+				if full, ok := errors.AsType[*semaphore.CapacityError](err); ok {
 					p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
 				}
 			}
@@ -144,6 +124,35 @@ func Of(err error) *Problem {
 	p := New(Internal)
 	p.Cause = err
 	return p
+}
+
+// detailOf returns what the problem of a reason says of an error, or nothing.
+func detailOf(err error, reason string) string {
+	text := err.Error()
+	switch reason {
+	case Conflict:
+		text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
+		for _, from := range []string{orders.ErrConflict.Error() + ": ", waitingroom.ErrConflict.Error() + ": ", "orders: ", "bans: ", "admission: ", "login: "} {
+			text = strings.TrimPrefix(text, from)
+		}
+		return text
+	case OrderFinal:
+		if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
+			return "order " + said
+		}
+	case StoreUnavailable:
+		if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
+			return "The CAPTCHA's provider gives no usable answer."
+		}
+		if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
+			return said
+		}
+	case Forbidden, NotYourTurn, TurnLapsed, string(orders.ReasonNotStarted), string(orders.ReasonEnded):
+		return ofRoom(text)
+	case UnknownSemaphore:
+		return CallerText(text)
+	}
+	return ""
 }
 
 // CallerText returns the part of an error that is meant for the caller, without packages and operations.

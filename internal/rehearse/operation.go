@@ -19,7 +19,7 @@ const reorderPause = returnTravel + 100*time.Millisecond
 // carryOut performs the planned fate of an order that is no longer accepted. If the order is neither paid nor cancelled, it
 // waits for its end.
 func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
-	f := p.fate
+	f := p.plan
 	if p.state != confirmed {
 		return // rejected, or ended before its buyer saw it
 	}
@@ -61,39 +61,39 @@ func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 func (c *crowd) pay(ctx context.Context, p *placed) {
 	first, second := "pay-"+p.id+"-1", "pay-"+p.id+"-2"
 	rest := func() {
-		if p.fate.repeat {
+		if p.plan.repeat {
 			c.capture(ctx, p, first, 2)
 		}
-		if p.fate.double {
+		if p.plan.double {
 			c.capture(ctx, p, second, 1)
 		}
 	}
 	var together sync.WaitGroup
-	if p.fate.together {
+	if p.plan.together {
 		together.Go(rest)
 	}
 	c.capture(ctx, p, first, 1)
-	if !p.fate.together {
+	if !p.plan.together {
 		rest()
 	}
 	together.Wait()
 }
 
 // capture sends a payment until it is answered.
-func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) Act {
-	a := Act{Deed: Payment, OrderID: p.id, Reference: reference, Sent: sent}
-	return c.perform(ctx, a, c.tills, func(int) (reply, error) { return c.till.capture(ctx, p.id, reference) })
+func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) Operation {
+	a := Operation{Kind: Payment, OrderID: p.id, Reference: reference, Sent: sent}
+	return c.perform(ctx, a, c.paymentSlots, func(int) (reply, error) { return c.paymentAPI.capture(ctx, p.id, reference) })
 }
 
-func (c *crowd) cancel(ctx context.Context, p *placed) Act {
-	a := Act{Deed: Cancel, OrderID: p.id, Sent: 1}
+func (c *crowd) cancel(ctx context.Context, p *placed) Operation {
+	a := Operation{Kind: Cancel, OrderID: p.id, Sent: 1}
 	return c.perform(ctx, a, c.slots, func(attempt int) (reply, error) {
 		return c.apis[(p.buyer+attempt)%len(c.apis)].cancel(ctx, p.user, p.id)
 	})
 }
 
 // perform retries until there is a definite answer or ctx ends, and records each attempt. Each attempt holds a slot.
-func (c *crowd) perform(ctx context.Context, a Act, slots chan struct{}, try func(attempt int) (reply, error)) Act {
+func (c *crowd) perform(ctx context.Context, a Operation, slots chan struct{}, try func(attempt int) (reply, error)) Operation {
 	a.Outcome = Lost
 	retry(ctx, time.Time{}, forever, func() (done bool, pause time.Duration) {
 		if !acquire(ctx, slots) {
@@ -106,7 +106,7 @@ func (c *crowd) perform(ctx context.Context, a Act, slots chan struct{}, try fun
 		<-slots
 		a.Outcome, a.Reason, a.Error = outcomeOf(r, err, false, r.code == http.StatusOK && r.Status != "")
 		a.Status, a.State, a.Action = r.code, string(r.Status), r.Action
-		c.rec.record(line{Act: &a})
+		c.rec.record(line{Operation: &a})
 		return a.Outcome != Lost, c.backoff(a.Attempt, r.retryAfter)
 	})
 	return a
@@ -119,8 +119,8 @@ func (c *crowd) reorder(ctx context.Context, p *placed) {
 	c.unplanned++
 	c.mu.Unlock()
 	k := p.click
-	k.at, k.order, k.hangUp, k.fate = time.Since(c.start), k.order+c.o.OrdersPerBuyer, -1, fate{ending: isPaid}
+	k.at, k.order, k.hangUp, k.plan = time.Since(c.start), k.order+c.o.OrdersPerBuyer, -1, orderPlan{ending: isPaid}
 	if acquire(ctx, c.slots) {
-		c.settle(ctx, ask{click: k, seq: seq, api: p.api}, math.MaxInt) // it is not retried after the wave
+		c.settle(ctx, pendingCall{click: k, seq: seq, api: p.api}, math.MaxInt) // it is not retried after the wave
 	}
 }

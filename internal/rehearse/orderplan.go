@@ -66,8 +66,8 @@ const (
 	atExpiry
 )
 
-// fate is what is planned for an order. One is drawn for each key of the plan, whether or not the key gets an order.
-type fate struct {
+// orderPlan is what is planned for an order. One is drawn for each key of the plan, whether or not the key gets an order.
+type orderPlan struct {
 	ending   ending
 	moment   moment
 	after    time.Duration // counts from the commit seen; atExpiry: from pay_before, and may be below 0
@@ -77,15 +77,15 @@ type fate struct {
 	reorder  bool          // orders again after a cancel
 }
 
-// drawFate always consumes the same number of draws, so that a changed share does not change the other orders.
-func drawFate(r *rand.Rand, o Options) fate {
+// planOrder always consumes the same number of draws, so that a changed share does not change the other orders.
+func planOrder(r *rand.Rand, o Options) orderPlan {
 	var (
 		is    = func(share float64) bool { return r.Float64() < share }
 		which = r.Float64()
 		when  = r.Float64()
 		think = time.Duration(r.Float64() * float64(cmp.Or(min(o.Hold/3, 2*time.Second), 500*time.Millisecond)))
 		miss  = r.Float64()
-		f     = fate{after: think, repeat: is(o.Fates.Repeated), double: is(o.Fates.Doubled), together: is(0.5), reorder: is(o.Fates.Reorders)}
+		f     = orderPlan{after: think, repeat: is(o.Fates.Repeated), double: is(o.Fates.Doubled), together: is(0.5), reorder: is(o.Fates.Reorders)}
 	)
 	switch {
 	case which < o.Fates.Paid:
@@ -95,7 +95,7 @@ func drawFate(r *rand.Rand, o Options) fate {
 	case which < o.Fates.Paid+o.Fates.Cancelled+o.Fates.Races:
 		f.ending = isContested
 	default:
-		return fate{}
+		return orderPlan{}
 	}
 	if f.ending != isPaid {
 		f.repeat, f.double = false, false

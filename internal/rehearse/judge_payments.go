@@ -9,67 +9,67 @@ import (
 // server was able to answer.
 const unanswered = 10 * time.Second
 
-// money is I11: each captured payment is in the feed once, with the action that the payer got; each paid order was paid once;
+// payments is I11: each captured payment is in the feed once, with the action that the payer got; each paid order was paid once;
 // and every other payment is refunded.
-func (c *court) money() (f Finding) {
-	if c.feed == nil {
+func (j *judge) payments() (f Finding) {
+	if j.feed == nil {
 		return notJudged("the order feed could not be read")
 	}
-	sent := map[string][]*Act{}
-	for i := range c.h.Acts {
-		if a := &c.h.Acts[i]; a.Deed == Payment {
+	sent := map[string][]*Operation{}
+	for i := range j.h.Operations {
+		if a := &j.h.Operations[i]; a.Kind == Payment {
 			sent[a.Reference] = append(sent[a.Reference], a)
 		}
 	}
-	for i := range c.h.Acts { // in the order of their first sending
-		if a := &c.h.Acts[i]; a.Deed == Payment && sent[a.Reference][0] == a {
+	for i := range j.h.Operations { // in the order of their first sending
+		if a := &j.h.Operations[i]; a.Kind == Payment && sent[a.Reference][0] == a {
 			f.Checked++
-			c.payment(&f, sent[a.Reference])
+			j.payment(&f, sent[a.Reference])
 		}
 	}
 	var payments, refunds, orders int
-	for _, e := range c.feed.all {
+	for _, e := range j.feed.all {
 		switch {
 		case e.Status == paid && !e.refunds():
 			payments++
 			if e.Reference == "" {
 				f.breach("order %s was paid without a reference (change %d)", e.OrderID, e.Seq)
 			}
-			if o := c.listed[e.OrderID]; o != nil && o.Status != paid {
+			if o := j.listed[e.OrderID]; o != nil && o.Status != paid {
 				f.breach("payment %s was for order %s, which is %s", e.Reference, e.OrderID, o.Status)
 			}
 		case e.refunds():
 			refunds++
 			// The status decides, not the clock: an order that was confirmed when the payment arrived could be paid.
-			if o := c.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.PayBefore.IsZero() {
+			if o := j.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.PayBefore.IsZero() {
 				f.breach("payment %s found order %s %s, but is a refund", e.Reference, e.OrderID, e.Status)
 			}
 		default:
 			continue
 		}
-		if o := c.listed[e.OrderID]; e.Reference != "" && o != nil && c.ours(o) && len(sent[e.Reference]) == 0 {
+		if o := j.listed[e.OrderID]; e.Reference != "" && o != nil && j.ours(o) && len(sent[e.Reference]) == 0 {
 			f.breach("payment %s of order %s was never sent", e.Reference, e.OrderID)
 		}
 	}
-	for _, o := range c.unique {
+	for _, o := range j.unique {
 		if o.Status != paid {
 			continue
 		}
 		orders++
-		if n := len(c.paidBy(o.OrderID)); n != 1 {
+		if n := len(j.paidBy(o.OrderID)); n != 1 {
 			f.breach("order %s is paid by %d payments, want 1", o.OrderID, n)
 		}
 	}
-	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(c.feed.captures)), comma(payments), comma(refunds), comma(orders))
+	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(j.feed.captures)), comma(payments), comma(refunds), comma(orders))
 }
 
 // payment compares the answers to one payment, in all its sendings, with the feed.
-func (c *court) payment(f *Finding, sent []*Act) {
-	a, found, told, refused := sent[0], c.feed.captures[sent[0].Reference], "", false
+func (j *judge) payment(f *Finding, sent []*Operation) {
+	a, found, told, refused := sent[0], j.feed.captures[sent[0].Reference], "", false
 	for _, s := range sent {
 		refused = refused || s.Outcome == Refused
 		switch {
-		case s.Outcome == Refused && c.listed[s.OrderID] != nil:
+		case s.Outcome == Refused && j.listed[s.OrderID] != nil:
 			f.breach("payment %s of order %s was refused: %s", a.Reference, a.OrderID, s.Reason)
 		case s.Outcome != Admitted:
 		case s.Action != actionNone && s.Action != actionRefund:
@@ -96,24 +96,24 @@ func (c *court) payment(f *Finding, sent []*Act) {
 }
 
 // paidBy returns the changes that made an order paid.
-func (c *court) paidBy(id string) []*Event {
-	return slices.DeleteFunc(slices.Clone(c.feed.of[id]), func(e *Event) bool { return e.Status != paid || e.refunds() })
+func (j *judge) paidBy(id string) []*Event {
+	return slices.DeleteFunc(slices.Clone(j.feed.of[id]), func(e *Event) bool { return e.Status != paid || e.refunds() })
 }
 
 // limits is I12 as far as it is visible outside: no user got more orders within a window than the rules admit. What each call
 // was charged for is not visible, but each order was charged at some time between its first call and its answer.
-func (c *court) limits() (f Finding) {
+func (j *judge) limits() (f Finding) {
 	switch {
-	case c.e.Limit == 0:
+	case j.e.Limit == 0:
 		return notJudged("no --limit was given")
-	case c.e.Faults:
+	case j.e.Faults:
 		return notJudged("counters may have been lost")
 	}
 	type grant struct{ from, to time.Duration }
 	grants, most := map[string][]grant{}, 0
-	for _, cl := range c.claims {
+	for _, cl := range j.claims {
 		for _, id := range cl.ids {
-			if c.held[id] != cl {
+			if j.claimOf[id] != cl {
 				continue
 			}
 			first := slices.IndexFunc(cl.calls, func(call *Call) bool { return call.OrderID == id })
@@ -126,7 +126,7 @@ func (c *court) limits() (f Finding) {
 			grants[cl.buyer] = append(grants[cl.buyer], g)
 		}
 	}
-	for _, cl := range c.claims { // in order of their first call
+	for _, cl := range j.claims { // in order of their first call
 		all := grants[cl.buyer]
 		if all == nil {
 			continue
@@ -135,14 +135,14 @@ func (c *court) limits() (f Finding) {
 		f.Checked++
 		most = max(most, len(all))
 		slices.SortFunc(all, func(a, b grant) int { return int(a.to - b.to) })
-		for i := range max(len(all)-c.e.Limit, 0) {
-			run := all[i : i+c.e.Limit+1]
+		for i := range max(len(all)-j.e.Limit, 0) {
+			run := all[i : i+j.e.Limit+1]
 			from := slices.MinFunc(run, func(a, b grant) int { return int(a.from - b.from) }).from
-			if run[c.e.Limit].to-from < c.e.Window {
-				f.breach("%s got %d orders within %v, but the limit is %d", cl.buyer, len(run), c.e.Window, c.e.Limit)
+			if run[j.e.Limit].to-from < j.e.Window {
+				f.breach("%s got %d orders within %v, but the limit is %d", cl.buyer, len(run), j.e.Window, j.e.Limit)
 				break
 			}
 		}
 	}
-	return f.conclude("%s users, %s orders at most, limit %s in %v", comma(f.Checked), comma(most), comma(c.e.Limit), c.e.Window)
+	return f.conclude("%s users, %s orders at most, limit %s in %v", comma(f.Checked), comma(most), comma(j.e.Limit), j.e.Window)
 }
