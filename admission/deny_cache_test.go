@@ -2,7 +2,9 @@ package admission_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -382,4 +384,44 @@ func TestStats(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// A store of a cluster may need longer for a hundred refusals than a caller would wait, and one node may not answer.
+func TestABatchOfRefusalsThatFailsDoesNotStopTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &slowRejects{Store: memorystore.New(memorystore.Options{})}
+		g := quickGate(t, st, "- {name: counts, subject: user, limit: 1, window: 1m, count_rejected: true}")
+		stop := running(t, g)
+		for i := range 150 {
+			for range 3 { // admitted, refused by the store, refused without it
+				charge(t, g, admission.Request{User: "u" + strconv.Itoa(i)})
+			}
+		}
+		time.Sleep(3 * time.Second)
+		stop()
+		if st.batches != 2 || st.counted != 50 {
+			t.Errorf("%d batches sent, and refusals of %d subjects counted, want 2 and the 50 of the second batch", st.batches, st.counted)
+		}
+	})
+}
+
+// slowRejects takes half a second to count refusals, and fails at the first ones.
+type slowRejects struct {
+	store.Store
+	batches, counted int
+}
+
+func (s *slowRejects) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
+	if call.Mode == store.Reject {
+		s.batches++
+		time.Sleep(500 * time.Millisecond)
+		if s.batches == 1 {
+			return nil, errors.New("no answer")
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s.counted += len(call.Tallies)
+	}
+	return s.Store.Decide(ctx, call)
 }

@@ -138,7 +138,8 @@ func (m *model) erase(req admission.Request, units map[string]int) {
 func (r *modelRecord) free() bool { return r.verdict.Admitted && !r.rejected && r.charged == nil }
 
 // refund takes back what a charge counted: with an id by what is remembered of it.
-func (m *model) refund(charges []*modelCharge) {
+func (m *model) refund(charges []*modelCharge) (known bool) {
+	known = len(charges) == 0
 	for _, c := range charges {
 		if c.id != "" {
 			record := m.records[modelRequest{c.key, c.id}]
@@ -147,11 +148,13 @@ func (m *model) refund(charges []*modelCharge) {
 			}
 			c = record.charged // it may be a later one, when the first had been forgotten
 		}
+		known = true
 		if !c.refund {
 			c.refund = true
 			m.takeBack(c)
 		}
 	}
+	return known
 }
 
 // refundRequest takes back what the charge with the id of req counted, and reports whether one is remembered.

@@ -185,10 +185,10 @@ func (p *play) step() {
 		p.look("check", req)
 	case do < 15 && len(p.decisions) > 0:
 		i := rapid.IntRange(0, len(p.decisions)-1).Draw(p.T, "decision")
-		if err := p.gate.Refund(p.test.Context(), p.decisions[i]); err != nil {
-			p.Fatal(err)
+		err := p.gate.Refund(p.test.Context(), p.decisions[i])
+		if known := p.model.refund(p.charges[i]); known != (err == nil) || err != nil && !errors.Is(err, admission.ErrUnknownRequest) {
+			p.Fatalf("refund of a decision: %v, want known %v", err, known)
 		}
-		p.model.refund(p.charges[i])
 		p.charges[i] = nil // a second time does nothing
 	case do < 17:
 		req.ID = rapid.SampledFrom([]string{"a", "b"}).Draw(p.T, "id")

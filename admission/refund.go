@@ -29,13 +29,27 @@ func newReceipt(charge store.Call, counts []store.Count) *receipt {
 }
 
 // Refund takes back what the charge that returned d counted, for an operation that failed. It does nothing if d was refunded before, is a
-// denial or is Degraded. The error is ErrUnavailable; the units may then have been taken back.
+// denial or is Degraded. The error is ErrUnavailable; the units may then have been taken back, and a charge with an ID, or one that was not
+// sent, can be refunded again. It is ErrUnknownRequest if the charge had an ID and is no longer recorded, after a minute.
 func (g *Gate) Refund(ctx context.Context, d Decision) error {
 	if d.receipt == nil || len(d.receipt.call.Tallies) == 0 || !d.receipt.used.CompareAndSwap(false, true) {
 		return nil
 	}
-	_, err := g.change(ctx, d.receipt.call)
+	recorded := d.receipt.call.Request != ""
+	counts, err := g.change(ctx, d.receipt.call)
+	switch {
+	case err != nil:
+		notSent := errors.Is(err, errResting) || errors.Is(err, store.ErrTooMany)
+		d.receipt.used.Store(!recorded && !notSent)
+	case recorded && !stamped(counts):
+		return ErrUnknownRequest
+	}
 	return err
+}
+
+// stamped reports whether a refund by ID found the charge.
+func stamped(counts []store.Count) bool {
+	return slices.ContainsFunc(counts, func(c store.Count) bool { return c.Stamp != 0 })
 }
 
 // RefundRequest takes back what the charge with the same subject and ID counted less than a minute ago, in any process, and returns the
@@ -119,7 +133,7 @@ func (g *Gate) takeBack(ctx context.Context, mode store.Mode, req Request, rule 
 	if err != nil {
 		return Decision{}, err
 	}
-	if mode == store.Refund && !slices.ContainsFunc(counts, func(c store.Count) bool { return c.Stamp != 0 }) {
+	if mode == store.Refund && !stamped(counts) {
 		return Decision{}, ErrUnknownRequest
 	}
 	req.ID = ""

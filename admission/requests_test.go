@@ -77,6 +77,20 @@ func TestRequestsOfTwoGates(t *testing.T) {
 	})
 }
 
+func TestRefundOfAChargeThatIsNoLongerRecorded(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		g := gate(t, open(newClock()), namespace(), "- {name: log, subject: user, limit: 5, window: 1m}")
+		req := admission.Request{User: "ann", ID: "order 1"}
+		d := charge(t, g, req)
+		if _, err := g.Reset(t.Context(), req, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Refund(t.Context(), d); !errors.Is(err, admission.ErrUnknownRequest) {
+			t.Errorf("refunded: %v, want %v", err, admission.ErrUnknownRequest)
+		}
+	})
+}
+
 func TestRefundOfADecision(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		clk := newClock()

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -71,12 +72,14 @@ func (g *Gate) flush(ctx context.Context) {
 	denials, tallies := g.denied.drain()
 	for len(tallies) > 0 {
 		n := min(len(tallies), flushBatch)
-		counts, err := g.ask(ctx, store.Call{Mode: store.Reject, Tallies: tallies[:n]})
+		counts, err := g.askUntil(ctx, store.Call{Mode: store.Reject, Tallies: tallies[:n]}, time.Now().Add(flushTimeout), true)
 		if err != nil {
-			g.opts.Logger.Warn("admission: refusals not counted", "counters", len(tallies), "error", err)
+			g.opts.Logger.Warn("admission: refusals not counted", "counters", n, "of", len(tallies), "error", err)
+		}
+		if errors.Is(err, errResting) {
 			return
 		}
-		for i := range counts {
+		for i := range counts { // on a cluster, those of the nodes that answered
 			if counts[i].Struck {
 				g.bans.Queue(orderOf(denials[i].rule, denials[i].target))
 			}
@@ -87,3 +90,5 @@ func (g *Gate) flush(ctx context.Context) {
 
 // flushBatch is how many counters one script updates: takes Redis less than a millisecond.
 const flushBatch = 100
+
+const flushTimeout = time.Second // nobody waits for a batch

@@ -219,3 +219,31 @@ func TestAPipelineIsTakenApart(t *testing.T) {
 		}
 	}
 }
+
+// On a cluster only a charge must know the answer of one slot before it asks the next.
+func TestOnlyChargesAskSlotsInTurn(t *testing.T) {
+	for mode, want := range map[store.Mode]int{store.Charge: 1, store.Check: 5, store.Reject: 5, store.Refund: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &heldClient{held: make(chan struct{})}
+			call := store.Call{Mode: mode}
+			for i := range 5 {
+				tally := aCall(fmt.Sprint("k", i)).Tallies[0]
+				tally.Subject = fmt.Sprint("subject ", i)
+				call.Tallies = append(call.Tallies, tally)
+			}
+			failed := make(chan error, 1)
+			go func() {
+				_, err := (&Store{rdb: client}).decideBySlot(t.Context(), call)
+				failed <- err
+			}()
+			synctest.Wait()
+			if scripts, _ := client.sent(); scripts != want {
+				t.Errorf("%s: %d scripts at a time, want %d", mode, scripts, want)
+			}
+			close(client.held)
+			if err := <-failed; !errors.Is(err, errNobody) {
+				t.Errorf("%s: %v, want the client's error", mode, err)
+			}
+		})
+	}
+}

@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"sync"
 
 	"github.com/tidegate/tidegate/admission/store"
 )
@@ -30,23 +32,26 @@ func slotsOf(tallies []store.Tally) []slot {
 	return slots
 }
 
-// decideBySlot sends a call to the slots one after the other. After a slot refuses a charge, the others only count refusals.
+// decideBySlot sends a charge to the slots one after the other. After one refuses, the others only count refusals. Other calls go to all
+// slots at the same time; with an error, there are also the counts of the slots that answered.
 func (s *Store) decideBySlot(ctx context.Context, call store.Call) ([]store.Count, error) {
 	counts := make([]store.Count, len(call.Tallies))
 	slots := slotsOf(call.Tallies)
+	if call.Mode != store.Charge {
+		errs := make([]error, len(slots))
+		var all sync.WaitGroup
+		for i := range slots {
+			all.Go(func() { _, errs[i] = s.decideIn(ctx, &slots[i], call, counts) })
+		}
+		all.Wait()
+		return counts, cmp.Or(errs...)
+	}
 	for i := range slots {
-		sl := &slots[i]
-		here := call
-		here.Tallies = sl.tallies
-		a := s.one(ctx, here)
-		if a.Err != nil {
-			return nil, a.Err // counts in earlier slots stay: too much may be counted, never too little
+		here, err := s.decideIn(ctx, &slots[i], call, counts)
+		if err != nil {
+			return nil, err // counts in earlier slots stay: too much may be counted, never too little
 		}
-		sl.known = a.Out.known
-		for j, place := range sl.places {
-			counts[place] = a.Out.counts[j]
-		}
-		if call.Mode == store.Charge && !store.Fits(sl.tallies, a.Out.counts) {
+		if call.Mode == store.Charge && !store.Fits(slots[i].tallies, here) {
 			for j := range slots[:i] {
 				if err := s.takeBack(ctx, call.Request, &slots[j], counts); err != nil {
 					return nil, err
@@ -56,6 +61,20 @@ func (s *Store) decideBySlot(ctx context.Context, call store.Call) ([]store.Coun
 		}
 	}
 	return counts, nil
+}
+
+// decideIn decides the part of a call that is in a slot, and also writes the counts to their positions in counts.
+func (s *Store) decideIn(ctx context.Context, sl *slot, call store.Call, counts []store.Count) ([]store.Count, error) {
+	call.Tallies = sl.tallies
+	a := s.one(ctx, call)
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	sl.known = a.Out.known
+	for i, place := range sl.places {
+		counts[place] = a.Out.counts[i]
+	}
+	return a.Out.counts, nil
 }
 
 // takeBack converts a slot's admission into a refusal, and writes the resulting counts into counts. Tallies answered from a record stay
