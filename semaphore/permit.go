@@ -105,8 +105,8 @@ func (p *Permit) renewSoon() {
 	}
 }
 
-// Release gives the permit back and ends its context. It does not depend on another context. The error is that of Redis; the lease then
-// expires. Releasing a lost or released permit is no error.
+// Release gives the permit back and ends its context; other permits with the same Request.ID are lost. It does not depend on another
+// context. The error is that of Redis; the lease then expires. Releasing a lost or released permit is no error.
 func (p *Permit) Release() error {
 	p.mu.Lock()
 	if p.over {
@@ -115,6 +115,7 @@ func (p *Permit) Release() error {
 	}
 	p.end(context.Canceled)
 	p.mu.Unlock()
+	p.shard.lost(p.ticket.key, p.ticket.token) // by other permits of this process with the same ID
 	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
 	defer cancel()
 	return p.shard.release(ctx, p.ticket)

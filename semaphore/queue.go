@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -65,6 +66,10 @@ func (sh *shard) join(t ticket, shared bool) (*caller, error) {
 		w = &queueEntry{ticket: t, shared: shared}
 		w.at = sh.order.PushBack(w)
 		sh.entries[t.key] = w
+	} else if w.ticket.weight != t.weight || !slices.Equal(w.ticket.names, t.names) {
+		sh.mu.Unlock()
+		conflict := reply{word: isConflict, name: t.names[0]}
+		return nil, conflict.problem()
 	}
 	c := &caller{w, make(chan answered, 1)}
 	w.callers = append(w.callers, c)
