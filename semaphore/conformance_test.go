@@ -1,6 +1,7 @@
 package semaphore_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -189,6 +190,33 @@ func TestResentRequestTakesNoSecondPermit(t *testing.T) {
 		<-p.Context().Done() // it is one permit
 		if next := acquire(t, b, r); next.Token() <= p.Token() {
 			t.Errorf("a new permit's token is %d after %d", next.Token(), p.Token())
+		}
+	})
+}
+
+func TestReleaseEndsAllPermitsOfARequest(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		s := h.defined("report", 1, long)
+		p, again := acquire(t, s, semaphore.Request{ID: "order 17"}), acquire(t, s, semaphore.Request{ID: "order 17"})
+		release(t, p)
+		select {
+		case <-again.Context().Done():
+		default:
+			t.Error("the permit was released, and another of the same request is still alive")
+		}
+		if cause := context.Cause(again.Context()); !errors.Is(cause, semaphore.ErrPermitLost) {
+			t.Errorf("it ended with %v, want %v", cause, semaphore.ErrPermitLost)
+		}
+	})
+}
+
+func TestWaiterWithTheIDOfAnotherRequest(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		s := h.defined("report", 2, long)
+		acquire(t, s, semaphore.Request{Weight: 2})
+		queue(t, s, semaphore.Request{ID: "order 17"}, 1)
+		if _, err := s.AcquireWith(soon(t), semaphore.Request{ID: "order 17", Weight: 2}); !errors.Is(err, semaphore.ErrInvalid) {
+			t.Errorf("another weight: %v, want %v", err, semaphore.ErrInvalid)
 		}
 	})
 }
