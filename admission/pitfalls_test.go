@@ -66,6 +66,7 @@ func TestPitfall_P12_OneScriptHasKeysOfOneSlot(t *testing.T) {
 // hashTags is a hook that counts scripts by the hash tags of their keys.
 type hashTags struct {
 	*testing.T
+	mu      sync.Mutex
 	scripts map[string]int
 }
 
@@ -89,9 +90,11 @@ func (h *hashTags) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if len(tags) != 1 {
 			h.Errorf("keys of one script: %q", args[3:3+args[2].(int)])
 		}
+		h.mu.Lock()
 		for tag := range tags {
 			h.scripts[tag]++
 		}
+		h.mu.Unlock()
 		return next(ctx, cmd)
 	}
 }
