@@ -12,7 +12,6 @@ import (
 // A queueEntry is a place in the queue with its callers in this process: several if a request was sent more than once.
 type queueEntry struct {
 	ticket ticket
-	shared bool // other requests may use its key
 	at     *list.Element
 
 	// All guarded by the shard's mu.
@@ -41,8 +40,8 @@ type answered struct {
 const maxRetries = 2 // how often an entry asks again before it fails with the timeout
 
 // await waits for a permit until ctx ends.
-func (sh *shard) await(ctx context.Context, t ticket, shared bool) (held, error) {
-	c, err := sh.join(t, shared)
+func (sh *shard) await(ctx context.Context, t ticket) (held, error) {
+	c, err := sh.join(t)
 	if err != nil {
 		return held{}, err
 	}
@@ -55,7 +54,7 @@ func (sh *shard) await(ctx context.Context, t ticket, shared bool) (held, error)
 }
 
 // join adds a caller to the queue.
-func (sh *shard) join(t ticket, shared bool) (*caller, error) {
+func (sh *shard) join(t ticket) (*caller, error) {
 	sh.mu.Lock()
 	if sh.ended {
 		sh.mu.Unlock()
@@ -63,7 +62,7 @@ func (sh *shard) join(t ticket, shared bool) (*caller, error) {
 	}
 	w := sh.entries[t.key]
 	if w == nil {
-		w = &queueEntry{ticket: t, shared: shared}
+		w = &queueEntry{ticket: t}
 		w.at = sh.order.PushBack(w)
 		sh.entries[t.key] = w
 	} else if w.ticket.weight != t.weight || !slices.Equal(w.ticket.names, t.names) {
@@ -103,7 +102,7 @@ func (sh *shard) quit(ctx context.Context, c *caller) (held, error) {
 	if len(w.callers) == 0 {
 		w.left = true
 		sh.remove(w)
-		sh.enqueue(releaseOf(&w.ticket, abandoned(w.shared)))
+		sh.enqueue(abandonmentOf(&w.ticket))
 	}
 	sh.mu.Unlock()
 	return held{}, err
@@ -142,7 +141,7 @@ func (sh *shard) asked(w *queueEntry, r reply, beat bool) {
 	}
 	switch {
 	case w.left && r.word == isGranted:
-		sh.enqueue(releaseOf(&w.ticket, abandoned(w.shared))) // all callers gave up while the ask was in flight
+		sh.enqueue(abandonmentOf(&w.ticket)) // all callers gave up while the ask was in flight
 	case w.over:
 	case r.word == isGranted:
 		t := w.ticket
@@ -167,7 +166,7 @@ func (sh *shard) asked(w *queueEntry, r reply, beat bool) {
 	default:
 		sh.answer(w, held{}, r.problem())
 		if r.err != nil { // the outcome in Redis is unknown
-			sh.enqueue(releaseOf(&w.ticket, abandoned(w.shared)))
+			sh.enqueue(abandonmentOf(&w.ticket))
 		}
 	}
 }

@@ -59,12 +59,16 @@ func tagOf(name string) string {
 
 // A ticket identifies a request in Redis, with the names of its semaphores.
 type ticket struct {
-	key    string // in the queue and among the holders: 22 characters
-	names  []string
-	weight int
-	holder string
-	token  int64 // 0 until granted
+	key     string // in the queue and among the holders: 22 characters
+	names   []string
+	weight  int
+	holder  string
+	token   int64 // 0 until granted
+	attempt int64 // unshared, or a number of the call of Acquire: others may send the same ID, and hold the permit
 }
+
+// unshared is the attempt of a request whose key nobody else has.
+const unshared = 1
 
 func (s *Semaphore) ticket(r Request) (ticket, error) {
 	t := ticket{names: append([]string{s.name}, r.Also...), weight: r.Weight, holder: r.Holder}
@@ -84,12 +88,13 @@ func (s *Semaphore) ticket(r Request) (ticket, error) {
 		return t, err
 	}
 	if r.ID == "" {
-		t.key = random()
+		t.key, t.attempt = random(), unshared
 		return t, nil
 	}
 	if err := checkText("request id", r.ID); err != nil {
 		return t, err
 	}
+	t.attempt = s.set.attempts.Add(1) + unshared
 	t.key = keyhash.Of([]byte(s.name + "\x00" + r.ID)).String()
 	return t, nil
 }

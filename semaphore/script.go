@@ -78,18 +78,18 @@ type reply struct {
 }
 
 func askFor(t *ticket, wait bool) *op {
-	return &op{word: doAcquire, names: t.names, args: []any{t.key, t.weight, flag(wait), t.holder}}
+	return &op{word: doAcquire, names: t.names, args: []any{t.key, t.weight, flag(wait), t.attempt, t.holder}}
 }
 
 func renewalOf(t *ticket) *op {
 	return &op{word: doRenew, names: t.names, args: []any{t.key, t.token, t.weight, t.holder}}
 }
 
-// Values for a release instead of a token; they select what is given up, see hold.lua.
-const (
-	place      = 0
-	everything = -1
-)
+// place instead of a token gives up a place in the queue, see hold.lua.
+const place = 0
+
+// abandonmentOf gives up what an acquisition without a caller may have got.
+func abandonmentOf(t *ticket) *op { return releaseOf(t, -t.attempt) }
 
 func releaseOf(t *ticket, token int64) *op {
 	return &op{word: doRelease, names: t.names, args: []any{t.key, token}, done: func(reply) {}}

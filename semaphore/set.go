@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -44,6 +45,8 @@ type Set struct {
 	listens sync.Once
 	ctx     context.Context // ends with Close
 	close   context.CancelFunc
+
+	attempts atomic.Int64 // requests with an ID
 
 	mu     sync.Mutex
 	shards map[string]weak.Pointer[shard] // guarded by mu: by hash tag; a shard is freed with its last user

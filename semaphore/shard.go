@@ -134,9 +134,9 @@ type held struct {
 func (sh *shard) acquire(ctx context.Context, t ticket, r Request) (h held, err error) {
 	err = sh.known(ctx, t.names, func() (err error) {
 		if r.Try {
-			h, err = sh.try(ctx, t, r.ID != "")
+			h, err = sh.try(ctx, t)
 		} else {
-			h, err = sh.await(ctx, t, r.ID != "")
+			h, err = sh.await(ctx, t)
 		}
 		return err
 	})
@@ -147,11 +147,11 @@ func (sh *shard) acquire(ctx context.Context, t ticket, r Request) (h held, err 
 	return h, nil
 }
 
-func (sh *shard) try(ctx context.Context, t ticket, shared bool) (held, error) {
+func (sh *shard) try(ctx context.Context, t ticket) (held, error) {
 	r, err := sh.do(ctx, askFor(&t, false))
 	switch {
 	case err != nil:
-		sh.send(releaseOf(&t, abandoned(shared)))
+		sh.send(abandonmentOf(&t))
 		return held{}, err
 	case r.word == isGranted:
 		t.token = r.token
@@ -160,15 +160,6 @@ func (sh *shard) try(ctx context.Context, t ticket, shared bool) (held, error) {
 		return held{}, &CapacityError{Name: t.names[0], Position: r.place, Wait: r.wait}
 	}
 	return held{}, r.problem()
-}
-
-// abandoned returns what to release if the outcome of an acquisition is unknown. If its ID was set by the caller, the request may have
-// been sent twice and the other one may hold the permit; then only the place in the queue is given up.
-func abandoned(shared bool) int64 {
-	if shared {
-		return place
-	}
-	return everything
 }
 
 // renew returns the length of the lease, and the latest possible start of it.

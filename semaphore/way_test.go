@@ -108,6 +108,84 @@ func TestGivenUpWhileGranted(t *testing.T) {
 	})
 }
 
+// A caller gives up while the reply that grants a permit is on its way. It is not held then, unless another caller with the same ID has got
+// it before or afterwards, in this process or in another one.
+func TestGivenUpAfterTheGrant(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		s := h.defined("report", 1, long)
+		for _, c := range []struct {
+			try      bool
+			id       string
+			oneHouse bool
+			before   bool
+			after    bool
+			inUse    int
+		}{
+			{id: "", inUse: 0},
+			{id: "order 17", inUse: 0},
+			{id: "order 17", try: true, inUse: 0},
+			{id: "order 17", before: true, inUse: 1},
+			{id: "order 17", before: true, try: true, inUse: 1},
+			{id: "order 17", before: true, oneHouse: true, inUse: 1},
+			{id: "order 17", before: true, oneHouse: true, try: true, inUse: 1},
+			{id: "order 17", after: true, inUse: 1},
+			{id: "order 17", after: true, try: true, inUse: 1},
+		} {
+			set, w := h.setOnWay()
+			r := semaphore.Request{ID: c.id, Try: c.try}
+			other := s
+			if c.oneHouse {
+				other = of(t, set, "report")
+			}
+			var granted []*semaphore.Permit
+			if c.before {
+				granted = append(granted, acquire(t, other, r))
+			}
+			ctx, cancel := context.WithCancel(soon(t))
+			var waiter *caller
+			started := make(chan struct{})
+			var once sync.Once
+			w.set(nil, func(cmd redis.Cmder) {
+				if slices.Contains(cmd.Args(), any("acquire")) {
+					once.Do(func() {
+						<-started
+						if c.after {
+							p, err := other.AcquireWith(soon(t), r)
+							if err != nil {
+								t.Error(err)
+							} else {
+								granted = append(granted, p)
+							}
+						}
+						cancel()
+						<-waiter.done
+					})
+				}
+			})
+			waiter = call(ctx, t, of(t, set, "report"), r)
+			close(started)
+			if err := waiter.failed(); !errors.Is(err, context.Canceled) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if st := status(t, of(t, set, "report")); st.InUse != c.inUse || st.Waiting != 0 {
+				t.Errorf("%+v: %+v", c, st)
+			}
+			for _, p := range granted {
+				if err := p.Context().Err(); err != nil {
+					t.Errorf("%+v: %v", c, err)
+				}
+				release(t, p)
+			}
+			if st := status(t, s); st.InUse != 0 {
+				t.Fatalf("%+v: %+v after the release", c, st)
+			}
+			if err := set.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // A process is believed dead while its waiter is first for two semaphores, one of which is served meanwhile. When it is back, it waits for
 // both again.
 func TestBelievedDeadInOneOfTwo(t *testing.T) {

@@ -6,12 +6,13 @@ local function forgo(key, all)
   end
 end
 
--- acquire KEY WEIGHT WAIT HOLDER SEMAPHORES…: grants a permit in each of the semaphores or in none. With WAIT 1 it queues if none is
--- free. It is idempotent, and is repeated after a "come" message: a holder gets its permit again, a waiter keeps its place.
+-- acquire KEY WEIGHT WAIT ATTEMPT HOLDER SEMAPHORES…: grants a permit in each of the semaphores or in none. With WAIT 1 it queues if none is
+-- free. It is idempotent, and is repeated after a "come" message: a holder gets its permit again, a waiter keeps its place. ATTEMPT is a
+-- number of the process, the same in repetitions.
 --
 -- Replies granted, token, lease · waiting or full, position, expected wait, µs until a lease may end, 1 if it was not in the queue ·
 -- unknown, too_heavy or conflict, name
-local function acquire(key, weight, wait, holder, all)
+local function acquire(key, weight, wait, attempt, holder, all)
   local first = all[1]
   local e = entry(first, key)
   if e and (e.weight ~= weight or e.also ~= others(all, first)) then
@@ -29,8 +30,12 @@ local function acquire(key, weight, wait, holder, all)
       if not own or own.token ~= e.token then
         return { 'conflict', s.name } -- it was partly released
       end
+      if own.claimed then
+        own.claimed, own.attempt = false, attempt
+      elseif own.attempt ~= attempt or own.process ~= process then
+        own.attempt = 0 -- several calls have got it
+      end
       if own.process ~= process then own.before, own.process = own.process, process end
-      own.claimed = false
       hold(s, key, own, now + shortest(all))
     end
     return { 'granted', e.token, shortest(all) }
@@ -60,7 +65,7 @@ local function acquire(key, weight, wait, holder, all)
       if e then quit(s, key) end
     end
     local token, lease = grant(all, key, {
-      weight = weight, since = e and e.since, process = process, holder = holder, before = e and e.process ~= process and e.process,
+      weight = weight, since = e and e.since, process = process, holder = holder, attempt = attempt, before = e and e.process ~= process and e.process,
     })
     return { 'granted', token, lease }
   end

@@ -46,20 +46,22 @@ local function ttl(s) return math.ceil(s.longest / 1000) + KEEP end
 
 local function tell(to, word) call(verb, prefix .. to, word) end
 
--- Format of an entry: the numeric fields, the process, another process that has sent the same request, the other semaphores as in a
--- permit's id, and the holder.
+-- Format of an entry: the numeric fields, the last of which is called for a waiter and attempt for a permit, the process, another process
+-- that has sent the same request, the other semaphores as in a permit's id, and the holder. Attempt is the one that got the permit, or 0 if
+-- several did.
 local FORMAT, PATTERN = '%d %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
 
 local function pack(e)
-  return string.format(FORMAT, e.weight, e.since, e.token, e.claimed and 1 or 0, e.multi and 1 or 0, e.called or 0, e.process,
-    e.before or '', e.also or '', e.holder)
+  return string.format(FORMAT, e.weight, e.since, e.token, e.claimed and 1 or 0, e.multi and 1 or 0,
+    (e.token > 0 and e.attempt or e.called) or 0, e.process, e.before or '', e.also or '', e.holder)
 end
 
 local function read(packed)
-  local weight, since, token, claimed, multi, called, of, before, also, holder = string.match(packed, PATTERN)
+  local weight, since, token, claimed, multi, number, of, before, also, holder = string.match(packed, PATTERN)
   return {
     weight = tonumber(weight), since = tonumber(since), token = tonumber(token), claimed = claimed == '1', multi = multi == '1',
-    called = tonumber(called), process = of, before = before ~= '' and before, also = also, holder = holder,
+    [token == '0' and 'called' or 'attempt'] = tonumber(number), process = of, before = before ~= '' and before, also = also,
+    holder = holder,
   }
 end
 

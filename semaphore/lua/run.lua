@@ -22,10 +22,10 @@ local replies = {}
 while at < #ARGV do
   local op, reply, all = word(), nil, nil
   if op == 'acquire' then
-    local key, weight, wait, holder = word(), int(), word() == '1', word()
+    local key, weight, wait, attempt, holder = word(), int(), word() == '1', int(), word()
     all = several()
     for _, s in ipairs(all) do serve(s) end
-    reply = acquire(key, weight, wait, holder, all)
+    reply = acquire(key, weight, wait, attempt, holder, all)
   elseif op == 'renew' then
     local key, token, weight, holder = word(), int(), int(), word()
     all = several()

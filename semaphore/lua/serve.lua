@@ -30,7 +30,7 @@ local function grant(all, key, e)
   for _, s in ipairs(all) do
     local own = {
       weight = e.weight, token = token, since = now, process = e.process, holder = e.holder, claimed = e.claimed,
-      also = others(all, s),
+      attempt = e.attempt, also = others(all, s),
     }
     hold(s, key, own, now + (e.claimed and CLAIM_TIME or lease))
     s.used, s.granted = s.used + e.weight, s.granted + 1
