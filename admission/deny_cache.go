@@ -28,7 +28,7 @@ const (
 // was asked; clearing a subject starts a new generation. Subjects share generations by hash. That costs a few needless calls and saves an
 // index.
 type denyCache struct {
-	denials      *otter.Cache[denyKey, *denial]
+	denials      *otter.Cache[denyKey, *denial] // nil: disabled
 	seed         maphash.Seed
 	generations  [1 << 12]atomic.Uint32
 	hits, misses manyCounter
@@ -83,11 +83,14 @@ func newDenyCache(size int) *denyCache {
 	if size == 0 {
 		size = defaultDenials
 	}
-	return &denyCache{
-		denials: otter.Must(&otter.Options[denyKey, *denial]{MaximumSize: max(1, size)}),
-		seed:    maphash.MakeSeed(),
+	c := &denyCache{seed: maphash.MakeSeed()}
+	if size >= 0 {
+		c.denials = otter.Must(&otter.Options[denyKey, *denial]{MaximumSize: size})
 	}
+	return c
 }
+
+func (c *denyCache) remembers() bool { return c.denials != nil }
 
 // hash returns the part of a denyKey that identifies a subject.
 func (c *denyCache) hash(identity []string) uint64 {

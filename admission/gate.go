@@ -72,7 +72,7 @@ type Gate struct {
 	opts    Options
 	start   time.Time
 	live    *rules.Live
-	denied  *denyCache // nil: disabled
+	denied  *denyCache
 	bans    *bans.List
 	breaker *breaker.Breaker
 	asked   manyCounter
@@ -112,14 +112,12 @@ func NewWithStore(s store.Store, set *rules.Set, opts Options) (*Gate, error) {
 	g := &Gate{
 		store: s, keys: keys, opts: opts, start: opts.Now(),
 		live: rules.NewLive(set, opts.Logger), breaker: breaker.New(breakAfter, breakFor), local: memorystore.New(memorystore.Options{}),
+		denied: newDenyCache(opts.DenyCache),
 	}
 	g.bans = bans.NewList(reportingBanStore{s.Bans(), g.breaker}, bans.Options{
 		Namespace: opts.Namespace, Timeout: opts.Timeout, Allow: func() bans.Allowlist { return g.Rules() }, History: opts.History, Now: opts.Now,
 		Logger: opts.Logger,
 	})
-	if opts.DenyCache >= 0 {
-		g.denied = newDenyCache(opts.DenyCache)
-	}
 	return g, nil
 }
 
@@ -169,7 +167,7 @@ func (g *Gate) Check(ctx context.Context, req Request) (Decision, error) {
 	return g.decide(ctx, store.Check, req, nil)
 }
 
-// decide appends refusals to later instead of counting them, if later is not nil and the gate remembers denials.
+// decide appends refusals to later instead of counting them, if later is not nil.
 func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *[]refusedTally) (Decision, error) {
 	if err := validate(&req); err != nil {
 		return Decision{}, err
@@ -203,7 +201,7 @@ func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
 	}
-	if mode != store.Charge || g.denied == nil {
+	if mode != store.Charge {
 		later = nil
 	}
 	asked := call

@@ -150,10 +150,8 @@ func (g *Gate) takeBack(ctx context.Context, mode store.Mode, req Request, rule 
 func (g *Gate) change(ctx context.Context, call store.Call) ([]store.Count, error) {
 	call.Channel = g.keys.channel()
 	counts, err := g.ask(ctx, call)
-	if g.denied != nil {
-		for i := range call.Tallies {
-			g.denied.clear(call.Tallies[i].Subject)
-		}
+	for i := range call.Tallies {
+		g.denied.clear(call.Tallies[i].Subject)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, err)

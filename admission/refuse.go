@@ -44,7 +44,7 @@ func (p *plan) refusedTallies(tallies []store.Tally, counts []store.Count) (refu
 
 // noteGenerations records the generations of the tallies' subjects, before the store is asked.
 func (g *Gate) noteGenerations(p *plan, tallies []store.Tally) {
-	if g.denied == nil {
+	if !g.denied.remembers() {
 		return
 	}
 	for i := range tallies {
@@ -55,7 +55,7 @@ func (g *Gate) noteGenerations(p *plan, tallies []store.Tally) {
 // refuseAgain refuses what the store has just refused, and adds the refusals that need no store. RetryAfter is that of the remembered
 // cost. It may be too short for a higher cost; the store then refuses again.
 func (g *Gate) refuseAgain(mode store.Mode, p *plan, set *rules.Set, later *[]refusedTally) (Decision, bool) {
-	if g.denied == nil || len(p.Checks) == 0 || p.Refused {
+	if !g.denied.remembers() || len(p.Checks) == 0 || p.Refused {
 		return Decision{}, false
 	}
 	now, found := g.now(), false
@@ -105,7 +105,7 @@ func (g *Gate) refuseAgain(mode store.Mode, p *plan, set *rules.Set, later *[]re
 
 // remember keeps the store's refusals for repeated requests.
 func (g *Gate) remember(p *plan, tallies []store.Tally, counts []store.Count, verdicts []Verdict) {
-	if g.denied == nil {
+	if !g.denied.remembers() {
 		return
 	}
 	now := g.now()

@@ -52,7 +52,7 @@ func (g *Gate) watchMemory(memory *memorystore.Store, before bool) (late bool) {
 
 // listen drops denials that other processes have made obsolete.
 func (g *Gate) listen(ctx context.Context) {
-	if g.denied == nil {
+	if !g.denied.remembers() {
 		return
 	}
 	for ctx.Err() == nil {
@@ -66,9 +66,6 @@ func (g *Gate) listen(ctx context.Context) {
 
 // flush counts in the store the refusals that were made without asking it.
 func (g *Gate) flush(ctx context.Context) {
-	if g.denied == nil {
-		return
-	}
 	denials, tallies := g.denied.drain()
 	for len(tallies) > 0 {
 		n := min(len(tallies), flushBatch)

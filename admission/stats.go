@@ -36,7 +36,7 @@ func (g *Gate) Stats() Stats {
 	if memory, ok := g.store.(*memorystore.Store); ok {
 		s.Memory = memory.Stats()
 	}
-	if g.denied != nil {
+	if g.denied.remembers() {
 		s.Denials, s.DenyHits, s.DenyMisses = g.denied.denials.EstimatedSize(), g.denied.hits.sum(), g.denied.misses.sum()
 	}
 	return s

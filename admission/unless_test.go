@@ -82,13 +82,35 @@ func TestExcusedRequestsAreNotRefused(t *testing.T) {
 	})
 }
 
-// Without a memory of denials what is refused is counted at once.
+// It is the same without a memory of denials.
 func TestExcusesWithoutADenyCache(t *testing.T) {
-	g := gate(t, memorystore.New(memorystore.Options{}), namespace(), strikes)
-	ann := admission.Request{User: "ann"}
-	for i, want := range []rules.Action{rules.Allow, rules.Deny, rules.Deny, rules.Ban} {
-		if d, _ := chargeUnless(t, g, ann, false); d.Action != want {
-			t.Errorf("request %d: %+v, want %s", i, d, want)
+	synctest.Test(t, func(t *testing.T) {
+		g, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), parse(t, strikes), admission.Options{Secret: secret, DenyCache: -1})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		defer running(t, g)()
+		ann := admission.Request{User: "ann"}
+		charge(t, g, ann)
+		for i := range 10 {
+			if d, asked := chargeUnless(t, g, ann, true); !d.Admitted || asked != 1 {
+				t.Fatalf("excused %d: %+v, asked %d times", i, d, asked)
+			}
+		}
+		time.Sleep(2 * flushes)
+		synctest.Wait()
+		if len(g.Bans()) != 0 {
+			t.Errorf("excused refusals were counted: %+v", g.Bans())
+		}
+		for range 3 {
+			if d, asked := chargeUnless(t, g, ann, false); d.Action != rules.Deny || asked != 1 {
+				t.Fatalf("not excused: %+v, asked %d times", d, asked)
+			}
+		}
+		time.Sleep(2 * flushes)
+		synctest.Wait()
+		if d, _ := chargeUnless(t, g, ann, false); d.Action != rules.Ban {
+			t.Errorf("after three refusals: %+v", d)
+		}
+	})
 }
