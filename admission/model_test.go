@@ -155,14 +155,19 @@ func (m *model) bucketStage(r *modelRule, t *modelTally) stage {
 	}, m.now, r.burst}
 }
 
-// water is what is in the bucket, which holds no more than a burst even if the clock has stepped back, and how much a unit is.
+// water is what is in the bucket, and how much a unit is. It holds no more than a burst: after a step back of the clock by more than a
+// window, it is full and drains from then on.
 func (m *model) water(r *modelRule, t *modelTally) (water, drop int64) {
 	drop = (r.window + int64(r.limit) - 1) / int64(r.limit)
 	water = max(0, t.water-(m.now-t.since))
 	if t.drop != drop && water > 0 {
 		water = (water*drop + t.drop - 1) / t.drop
 	}
-	return min(water, int64(r.burst)*drop), drop
+	full := int64(r.burst) * drop
+	if water > max(full, r.window) {
+		t.water, t.since, t.drop = full, m.now, drop
+	}
+	return min(water, full), drop
 }
 
 // first returns the first time not before from when there is room for cost, or -1.

@@ -141,6 +141,11 @@ func testAlgorithms(t *testing.T, open Opener) {
 			{60_000, doCharge, 2, admitted, 1, 0, 200, 0},
 			{0, doCharge, 1, limited, 0, 100, 300, 0},
 			{0, doCheck, 3, limited, 0, 300, 300, 0},
+			{100, doCharge, 1, admitted, 0, 0, 300, 0},
+			{400, doCharge, 3, admitted, 0, 0, 300, 0},
+			{0, doCharge, 1, limited, 0, 100, 300, 0}, // a step of less than a window
+			{300, doCharge, 1, limited, 0, 100, 300, 0},
+			{500, doCharge, 1, admitted, 0, 0, 300, 0},
 		}},
 		{"gcra: a changed limit acts on what counts", gcraOf(10, 10), []turn{
 			{0, doCharge, 4, admitted, 6, 0, 400, 0},

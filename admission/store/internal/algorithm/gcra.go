@@ -21,18 +21,22 @@ func intervalOf(window time.Duration, limit int) int64 {
 }
 
 // level returns how far the theoretical arrival time is ahead of now. A changed limit keeps the number of counted units. The level is
-// capped at the burst, so that a clock set back does not extend the wait.
-func (g gcra) level(now, interval int64, burst int) int64 {
+// capped at the burst. If it cannot have been counted, the clock was set back, and it drains from now on.
+func (g *gcra) level(now, window, interval int64, burst int) int64 {
 	level := max(0, g.tat-now)
 	if g.interval != interval && level > 0 {
 		level = int64(math.Ceil(float64(level) * float64(interval) / float64(g.interval)))
 	}
-	return min(level, int64(burst)*interval)
+	most := int64(burst) * interval
+	if level > max(most, window) {
+		*g = gcra{now + most, interval}
+	}
+	return min(level, most)
 }
 
-// read returns how cost stands at now, without changes.
-func (g gcra) read(now, interval int64, burst, cost int) Result {
-	level, most := g.level(now, interval, burst), int64(burst)*interval
+// read returns how cost stands at now.
+func (g *gcra) read(now, window, interval int64, burst, cost int) Result {
+	level, most := g.level(now, window, interval, burst), int64(burst)*interval
 	s := Result{Remaining: int((most - level) / interval), ResetAfter: level}
 	switch {
 	case cost > burst:
@@ -44,15 +48,15 @@ func (g gcra) read(now, interval int64, burst, cost int) Result {
 }
 
 // charge counts cost units; the caller has checked that there is room.
-func (g *gcra) charge(now, interval int64, burst, cost int) (s Result, stamp int64) {
-	level := g.level(now, interval, burst) + int64(cost)*interval
+func (g *gcra) charge(now, window, interval int64, burst, cost int) (s Result, stamp int64) {
+	level := g.level(now, window, interval, burst) + int64(cost)*interval
 	*g = gcra{now + level, interval}
 	return Result{Remaining: int((int64(burst)*interval - level) / interval), ResetAfter: level}, g.tat
 }
 
 // countRejected counts cost units beyond the limit, but no more than fill the burst.
-func (g *gcra) countRejected(now, interval int64, burst, cost int) {
-	level := g.level(now, interval, burst) + int64(min(cost, burst))*interval
+func (g *gcra) countRejected(now, window, interval int64, burst, cost int) {
+	level := g.level(now, window, interval, burst) + int64(min(cost, burst))*interval
 	*g = gcra{now + min(level, int64(burst)*interval), interval}
 }
 

@@ -21,7 +21,7 @@ type Result struct {
 	ResetAfter int64
 }
 
-// Read returns how t stands at now, without changes.
+// Read returns how t stands at now. It counts nothing.
 func (s *State) Read(now int64, t *store.Tally) Result {
 	if t.Limit <= 0 {
 		return Result{Reason: store.CostAboveLimit}
@@ -32,7 +32,7 @@ func (s *State) Read(now int64, t *store.Tally) Result {
 	case store.FixedWindow:
 		return s.fixed.read(now, &t.Window, t.Limit, t.Cost)
 	case store.GCRA:
-		return s.schedule.read(now, intervalOf(t.Window.Length, t.Limit), t.Burst, t.Cost)
+		return s.schedule.read(now, window, intervalOf(t.Window.Length, t.Limit), t.Burst, t.Cost)
 	case store.TwoStage:
 		return twoStage{&s.fixed, &s.log}.read(now, window, t.Base, t.Limit, t.Cost)
 	default:
@@ -48,7 +48,7 @@ func (s *State) Charge(now int64, t *store.Tally) (_ Result, stamp int64) {
 	case store.FixedWindow:
 		return s.fixed.charge(now, &t.Window, t.Limit, t.Cost)
 	case store.GCRA:
-		return s.schedule.charge(now, intervalOf(t.Window.Length, t.Limit), t.Burst, t.Cost)
+		return s.schedule.charge(now, window, intervalOf(t.Window.Length, t.Limit), t.Burst, t.Cost)
 	case store.TwoStage:
 		return twoStage{&s.fixed, &s.log}.charge(now, window, t.Base, t.Limit, t.Cost)
 	default:
@@ -64,7 +64,7 @@ func (s *State) CountRejected(now int64, t *store.Tally) {
 	case store.FixedWindow:
 		s.fixed.countRejected(now, &t.Window, t.Cost)
 	case store.GCRA:
-		s.schedule.countRejected(now, intervalOf(t.Window.Length, t.Limit), t.Burst, t.Cost)
+		s.schedule.countRejected(now, window, intervalOf(t.Window.Length, t.Limit), t.Burst, t.Cost)
 	default: // store.TwoStage: the second stage
 		s.log.countRejected(now, window, t.Limit, t.Cost)
 	}

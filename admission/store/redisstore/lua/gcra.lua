@@ -8,7 +8,7 @@ function gcra.arguments(t, at, keys)
   return at, keys
 end
 
--- The level is capped at a burst, so that a clock set back does not extend the wait.
+-- The level is capped at a burst. If it cannot have been counted, the clock was set back, and it drains from now on.
 function gcra.read(t, now)
   local unit, level = ceil(t.window / t.limit), 0
   local most = t.burst * unit
@@ -17,6 +17,7 @@ function gcra.read(t, now)
     local tat, reckoned = unpack('>I8I8', state)
     level = max(0, tat - now)
     if reckoned ~= unit then level = ceil(level * unit / reckoned) end -- the limit has changed: keep the number of units
+    if level > max(most, t.window) then pcall(save, t.key, pack('>I8I8', now + most, unit), most) end
     level = min(level, most)
   end
   t.unit, t.level, t.most, t.time = unit, level, most, now
