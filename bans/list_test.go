@@ -82,3 +82,24 @@ func TestAReplicaThatLaggedLearnsItsBans(t *testing.T) {
 		}
 	}
 }
+
+// The replica that replaces a Redis without its data may have a clock that is behind.
+func TestBansOfARedisWhoseClockWasAhead(t *testing.T) {
+	t.Parallel()
+	rdb, ns := dial(t, testenv.Redis(t)), namespace()
+	store := bans.NewRedisStore(rdb)
+	now := time.Now()
+	store.SetClock(func() time.Time { return now })
+	one, two := listIn(store, ns), listIn(store, ns)
+	ban(t, one, "user", "ann", time.Hour)
+	for _, key := range []string{"state", "known", "changes", "ends", "events", "alive"} {
+		if err := rdb.Del(t.Context(), ns+":{bans}:"+key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(-3 * time.Hour)
+	exchange(t, one, two)
+	if !excludes(one, "ann", "") || !excludes(two, "ann", "") {
+		t.Errorf("the ban was lost: %v in the process that had it, %v in another one", excludes(one, "ann", ""), excludes(two, "ann", ""))
+	}
+}

@@ -120,6 +120,9 @@ func (l *List) restore(ctx context.Context) error {
 		for i, h := range held[:n] {
 			bans[i] = h.Ban
 			bans[i].Until = state.At.Add(time.Duration(h.ends - now))
+			if bans[i].Since.After(state.At) { // another Redis, whose clock is behind
+				bans[i].Since = state.At
+			}
 		}
 		if _, err := l.exchangeWithin(ctx, News{Restore: bans}); err != nil {
 			return err

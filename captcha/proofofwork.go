@@ -149,7 +149,8 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 		return refused(CauseExpired)
 	}
 	// A solution can be encoded as several tokens, but has only one signature.
-	return spend(ctx, p.used, p.Name(), s.payload.Signature, p.lifetime+skew)
+	// Another process may have a longer lifetime, and one whose clock is behind accepts the solution for longer.
+	return spend(ctx, p.used, p.Name(), s.payload.Signature, max(p.lifetime, time.Until(time.Unix(s.expires, 0)))+skew)
 }
 
 // subject returns the hash of a subject in a salt.

@@ -186,6 +186,26 @@ func TestChallengeExpires(t *testing.T) {
 	})
 }
 
+// While a setting is lowered, one process issues what another one accepts.
+func TestUsedLongerThanTheLifetime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		used := &memoryUsed{}
+		before := newProof(t, func(o *captcha.ProofOfWorkOptions) { o.Lifetime, o.Used = time.Hour, used })
+		after := newProof(t, func(o *captcha.ProofOfWorkOptions) { o.Lifetime, o.Used = time.Minute, used })
+		if err := after.Verify(t.Context(), solved(t, before, login), login, nobody); err != nil {
+			t.Fatal(err)
+		}
+		for key, ttl := range used.keys {
+			if ttl <= time.Hour {
+				t.Errorf("%s is forgotten after %v, before the challenge has expired everywhere", key, ttl)
+			}
+		}
+		if len(used.keys) != 1 {
+			t.Errorf("%d keys", len(used.keys))
+		}
+	})
+}
+
 // CVE-2025-68113 is the first two: digits of the number become the end of the expiry.
 func TestTamperedSolutions(t *testing.T) {
 	p := newProof(t, func(o *captcha.ProofOfWorkOptions) { o.MaxNumber = 100_000 })
