@@ -40,8 +40,7 @@ func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (
 var captchaRules []byte
 
 // newCaptchaLimit returns the gate that limits challenges. It counts in the same store, under its own names; while the store is away, each
-// process admits the whole limit by itself. Its Run is not
-// called: it bans nobody, and its memory of refusals is at most a second old.
+// process admits the whole limit by itself. Its Run is not called: it bans nobody, and its memory of refusals is at most a second old.
 func newCaptchaLimit(cfg *config.Config, counts store.Store) (*admission.Gate, error) {
 	rules, err := rules.Parse("captcha_rules.yaml", captchaRules)
 	if err != nil {
