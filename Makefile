@@ -8,7 +8,7 @@ FUZZTIME  ?= 10s
 GOTEST    = go test $(if $(RACE),-race) $(VET) -timeout 15m $(ARGS)
 AT_A_TIME = $(if $(RACE),,-p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))) # packages: they wait for servers a third of their time
 BUILD     = CGO_ENABLED=0 go build -trimpath
-MODULES   = bench deploy/gateways deploy/kubernetes tools # beside the project's own, so that its go.mod needs none of their dependencies
+MODULES   = bench deploy/gateways deploy/kubernetes tools # separate, so that the go.mod of the project needs none of their dependencies
 QUIET     = $(if $(ARGS),,@)
 GROUP     = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
 LONGEST   = ./internal/rehearseroom ./orders ./internal/httpapi ./cmd/api ./waitingroom ./internal/livepage ./semaphore # begun first: as the last ones they would run alone for minutes
@@ -91,7 +91,7 @@ release-check: release ## the same in another folder with an empty build cache, 
 
 ##@ Measure and break
 .PHONY: bench
-bench: setup ## this project beside its peers and a hand-assembled stack, in 15 minutes (SUITES='-only orders'); PKG=./admission: its Go benchmarks
+bench: setup ## compare with peers and a hand-assembled stack, in 15 minutes (SUITES='-only orders'); PKG=./admission: its Go benchmarks
 ifeq ($(PKG),./...)
 	cd bench && go run . $(SUITES)
 else
@@ -120,7 +120,7 @@ chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… 
 
 .PHONY: upgrade
 upgrade: OLD ?= 670b20f
-upgrade: setup ## exchange the programs of an older commit and of this tree in the middle of a sale, and judge it (OLD=v0.1.0 REPORT=file)
+upgrade: setup ## replace the programs of an older commit by those of this tree in the middle of a sale, and judge it (OLD=v0.1.0 REPORT=file)
 	go test -tags upgrade ./internal/upgrade -timeout 0 -count 1 -run '^TestUpgrade$$' -v -old $(OLD) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
 
 .PHONY: matrix

@@ -68,7 +68,7 @@ func demonstrate(ctx context.Context, at embedded.Place, out, progress io.Writer
 			PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: progress,
 			Sale: "rehearsal-" + stamp, Items: []string{"ticket"}, Stock: 300,
 			Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Seed: 1,
-			Hold: 2 * time.Second, Fates: rehearse.WholeLife(), Limit: builtInLimit,
+			Hold: 2 * time.Second, Shares: rehearse.WholeLife(), Limit: builtInLimit,
 		})
 	})
 	running.Go(func() {

@@ -56,7 +56,7 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.BoolVar(&r.embedded, "embedded", false, "start an embedded server for the run, in a temporary folder")
 	f.BoolVar(&r.asJSON, "json", false, "print the report as JSON")
 	saleFlags(f, &r.sale)
-	fateFlags(f, &r.sale.Fates)
+	fateFlags(f, &r.sale.Shares)
 	roomFlags(f, &r.room)
 	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
 	r.api.addFlags(cmd)
@@ -93,7 +93,7 @@ func saleFlags(f *pflag.FlagSet, o *rehearse.Options) {
 	f.StringVar(&o.HistoryFile, "history", "", "output file for all requests and responses, as JSON lines")
 }
 
-func fateFlags(f *pflag.FlagSet, plan *rehearse.Fates) {
+func fateFlags(f *pflag.FlagSet, plan *rehearse.Shares) {
 	f.Float64Var(&plan.Paid, "paid", 0, "share of orders that are paid, 0 to 1")
 	f.Float64Var(&plan.Cancelled, "cancelled", 0, "share of orders that are cancelled, 0 to 1")
 	f.Float64Var(&plan.Races, "races", 0, "share of orders that are paid and cancelled at the same time, 0 to 1")
@@ -120,7 +120,7 @@ func (r *rehearsal) run(cmd *cobra.Command, _ []string) error {
 	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	r.sale.Progress = stderr
 	if r.sale.Stock > 0 && !lives(cmd) {
-		r.sale.Hold, r.sale.Fates = 3*time.Second, rehearse.WholeLife()
+		r.sale.Hold, r.sale.Shares = 3*time.Second, rehearse.WholeLife()
 	}
 	if err := fits(cmd); err != nil {
 		return err

@@ -147,7 +147,7 @@ func TestSale(t *testing.T) {
 		o      = rehearse.Options{
 			PublicURLs: []string{in.apis[0].URL("public"), in.apis[1].URL("public")}, InternalURL: in.apis[1].URL("internal"), Token: token,
 			Sale: "rush", Items: []string{"ticket"}, Stock: *stock, Buyers: *buyers, Rate: *rate, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Seed: 1,
-			Hold: 2 * time.Second, Fates: rehearse.WholeLife(), Limit: 100, Faults: *kills, Progress: logged{t},
+			Hold: 2 * time.Second, Shares: rehearse.WholeLife(), Limit: 100, Faults: *kills, Progress: logged{t},
 		}
 	)
 	go func() {

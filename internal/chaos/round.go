@@ -25,7 +25,7 @@ const (
 func (c *cluster) crowd(seed uint64) rehearse.Options {
 	return rehearse.Options{
 		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 4 * c.rate * int(c.wave/wave), Hold: 3 * time.Second,
-		Rate: float64(c.rate), Duration: c.wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
+		Rate: float64(c.rate), Duration: c.wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Shares: rehearse.WholeLife(), Seed: seed,
 		ClockSkew: time.Duration(int(seed%3)-1) * time.Hour, Limit: 100, Faults: true, Shared: true,
 		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: c.drainTime,
 		HistoryFile: filepath.Join(c.dir, "history.jsonl"),

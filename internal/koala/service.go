@@ -223,12 +223,12 @@ func (s *Service) others(ctx context.Context, params Params, p *policy, version 
 		told[result.RetCode] = result
 	}
 	all = all[:0]
-	for _, standing := range e.Rules {
-		r := p.named[standing.Rule]
+	for _, state := range e.Rules {
+		r := p.named[state.Rule]
 		result, ok := told[r.code]
-		if !ok && !said[r.code] && standing.Applies {
-			for i := range standing.Windows {
-				ok = ok || !standing.Windows[i].Admitted
+		if !ok && !said[r.code] && state.Applies {
+			for i := range state.Windows {
+				ok = ok || !state.Windows[i].Admitted
 			}
 			ok = ok || r.method == "direct"
 			s.day.count(p.outcome(r, ok))
@@ -301,9 +301,9 @@ func (s *Service) Value(ctx context.Context, params Params, code int) (int, erro
 	if r = p.numbered[code]; r == nil { // it was removed in between
 		return 0, fmt.Errorf("%w: %d", ErrUnknownRule, code)
 	}
-	for _, standing := range e.Rules {
-		if standing.Rule == r.name() && len(standing.Windows) > 0 {
-			return r.count + r.base - standing.Windows[0].Remaining, nil
+	for _, state := range e.Rules {
+		if state.Rule == r.name() && len(state.Windows) > 0 {
+			return r.count + r.base - state.Windows[0].Remaining, nil
 		}
 	}
 	return 0, nil

@@ -24,7 +24,7 @@ type crowd struct {
 	paymentAPI   *internal     // takes payments
 	paymentSlots chan struct{} // one per connection of paymentAPI
 	start        time.Time
-	live         sync.WaitGroup // orders that are followed, or whose fate is being carried out
+	live         sync.WaitGroup // orders that are followed, or whose operation is being carried out
 
 	mu        sync.Mutex
 	open      []pendingCall       // clicks whose outcome is unknown; guarded by mu

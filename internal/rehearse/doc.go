@@ -5,8 +5,8 @@
 //   - The crowd is open-loop. The time of each buyer's click is fixed before the first click, from the seed alone; a server that stalls
 //     does not slow the crowd down, and every latency counts from the planned time. Buyers behave as people and browsers do: some click
 //     twice, some hang up, all retry after a lost response with the same Idempotency-Key (a few have none), and all follow their order
-//     until it is confirmed. What they do with it then, their Fates, is also drawn from the seed: pay, early, late, twice, or while they
-//     cancel; cancel and order again; or let it expire. Payments come as from a payment provider, which repeats them until they are
+//     until it is confirmed. What they do with it then is also drawn from the seed, by Options.Shares: pay, early, late, twice, or while
+//     they cancel; cancel and order again; or let it expire. Payments come as from a payment provider, which repeats them until they are
 //     answered.
 //   - The History is everything the crowd saw: each attempt with its times and its response, each status of each order. It can be
 //     written to a file and read back.

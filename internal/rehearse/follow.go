@@ -30,7 +30,7 @@ func followAll(n int, queue <-chan *placed, follow func(*placed)) {
 }
 
 // followOne reads an order until it has left the status that its buyer waits in, and records each new status. Then it starts
-// the order's fate, if that has not started.
+// the order's operation, if that has not started.
 func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 	defer c.live.Done()
 	missing, since, last := 0, time.Since(c.start), p.state

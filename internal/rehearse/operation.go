@@ -16,33 +16,33 @@ const payers = 32
 // reorderPause is how long half of the buyers who cancelled wait before they order again: by then their quota must be free.
 const reorderPause = returnTravel + 100*time.Millisecond
 
-// carryOut performs the planned fate of an order that is no longer accepted. If the order is neither paid nor cancelled, it
+// carryOut performs the planned operation on an order that is no longer accepted. If the order is neither paid nor cancelled, it
 // waits for its end.
 func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
-	f := p.plan
+	plan := p.plan
 	if p.state != confirmed {
 		return // rejected, or ended before its buyer saw it
 	}
 	// Orders that expire long after everything else are not waited for.
 	ends := !payBefore.IsZero() && time.Until(payBefore) < c.o.DrainTimeout/2
-	if f.moment == atExpiry {
+	if plan.moment == atExpiry {
 		if ends {
-			f.after += time.Until(payBefore)
+			plan.after += time.Until(payBefore)
 		} else {
-			f.after = 0
+			plan.after = 0
 		}
 	}
-	switch f.ending {
+	switch plan.ending {
 	case isPaid:
-		if f.moment != afterAnswer && periodic.Pause(ctx, f.after) {
+		if plan.moment != afterAnswer && periodic.Pause(ctx, plan.after) {
 			c.pay(ctx, p)
 		}
 	case isCancelled:
-		if periodic.Pause(ctx, f.after) && c.cancel(ctx, p).Outcome == Admitted && f.reorder && (f.together || periodic.Pause(ctx, reorderPause)) {
+		if periodic.Pause(ctx, plan.after) && c.cancel(ctx, p).Outcome == Admitted && plan.reorder && (plan.together || periodic.Pause(ctx, reorderPause)) {
 			c.reorder(ctx, p)
 		}
 	case isContested:
-		if periodic.Pause(ctx, f.after) {
+		if periodic.Pause(ctx, plan.after) {
 			var both sync.WaitGroup
 			both.Go(func() { c.pay(ctx, p) })
 			c.cancel(ctx, p)

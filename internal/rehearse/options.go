@@ -31,7 +31,7 @@ type Options struct {
 	DuplicateClicks float64 // share of orders clicked twice: every other one with the same key, the rest with a different one; 0..1
 	HangUps         float64 // share of orders whose first click cuts its connection after sending; retried after the wave; 0..1
 	Keyless         float64 // share of buyers who send no Idempotency-Key, which needs a quota of 1; 0..1
-	Fates           Fates   // what buyers do with their orders
+	Shares          Shares  // what buyers do with their orders
 	Seed            uint64  // the same seed and options give the same plan; 0 is a seed like any other
 
 	Limit     int           // orders of a user that the rules admit within any Window, used by the judge only; 0 = not judged

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Fates are what buyers do with their orders: each share is of the orders, or of the payments, that it names. Orders that are
+// Shares are what buyers do with their orders: each share is of the orders, or of the payments, that it names. Orders that are
 // neither paid nor cancelled are left alone, and expire where the sale has a hold time. The zero value leaves every order
 // alone. Payments come as from a payment provider: over the internal API, each repeated with its reference until it is
 // answered.
-type Fates struct {
+type Shares struct {
 	Paid      float64 // share of orders that are paid; together with Cancelled and Races at most 1
 	Cancelled float64 // share of orders that their buyers cancel
 	Races     float64 // share of orders that are paid and cancelled at the same instant
@@ -23,11 +23,11 @@ type Fates struct {
 
 // WholeLife is a mix of everything: half of the orders are paid, a tenth is cancelled, and the rest is left to expire and to be
 // sold again.
-func WholeLife() Fates {
-	return Fates{Paid: 0.5, Cancelled: 0.1, Races: 0.05, Reorders: 0.5, Early: 0.1, Late: 0.1, Repeated: 0.1, Doubled: 0.05}
+func WholeLife() Shares {
+	return Shares{Paid: 0.5, Cancelled: 0.1, Races: 0.05, Reorders: 0.5, Early: 0.1, Late: 0.1, Repeated: 0.1, Doubled: 0.05}
 }
 
-func (f Fates) validate(errs *OptionErrors) {
+func (f Shares) validate(errs *OptionErrors) {
 	errs.CheckShares(
 		Share{"--paid", f.Paid},
 		Share{"--cancelled", f.Cancelled},
@@ -85,34 +85,34 @@ func planOrder(r *rand.Rand, o Options) orderPlan {
 		when  = r.Float64()
 		think = time.Duration(r.Float64() * float64(cmp.Or(min(o.Hold/3, 2*time.Second), 500*time.Millisecond)))
 		miss  = r.Float64()
-		f     = orderPlan{after: think, repeat: is(o.Fates.Repeated), double: is(o.Fates.Doubled), together: is(0.5), reorder: is(o.Fates.Reorders)}
+		plan  = orderPlan{after: think, repeat: is(o.Shares.Repeated), double: is(o.Shares.Doubled), together: is(0.5), reorder: is(o.Shares.Reorders)}
 	)
 	switch {
-	case which < o.Fates.Paid:
-		f.ending = isPaid
-	case which < o.Fates.Paid+o.Fates.Cancelled:
-		f.ending = isCancelled
-	case which < o.Fates.Paid+o.Fates.Cancelled+o.Fates.Races:
-		f.ending = isContested
+	case which < o.Shares.Paid:
+		plan.ending = isPaid
+	case which < o.Shares.Paid+o.Shares.Cancelled:
+		plan.ending = isCancelled
+	case which < o.Shares.Paid+o.Shares.Cancelled+o.Shares.Races:
+		plan.ending = isContested
 	default:
 		return orderPlan{}
 	}
-	if f.ending != isPaid {
-		f.repeat, f.double = false, false
-		f.reorder = f.reorder && f.ending == isCancelled
-		return f
+	if plan.ending != isPaid {
+		plan.repeat, plan.double = false, false
+		plan.reorder = plan.reorder && plan.ending == isCancelled
+		return plan
 	}
-	f.reorder = false
+	plan.reorder = false
 	switch {
-	case when < o.Fates.Early:
-		f.moment, f.after = afterAnswer, 0
-	case when < o.Fates.Early+o.Fates.Late:
-		f.moment = atExpiry
+	case when < o.Shares.Early:
+		plan.moment, plan.after = afterAnswer, 0
+	case when < o.Shares.Early+o.Shares.Late:
+		plan.moment = atExpiry
 		if miss < 0.5 { // as close to the expiry as the network allows
-			f.after = time.Duration((4*miss - 1) * float64(50*time.Millisecond))
+			plan.after = time.Duration((4*miss - 1) * float64(50*time.Millisecond))
 		} else {
-			f.after = time.Duration((2*miss - 1) * float64(cmp.Or(min(o.Hold, 2*time.Second), 2*time.Second)))
+			plan.after = time.Duration((2*miss - 1) * float64(cmp.Or(min(o.Hold, 2*time.Second), 2*time.Second)))
 		}
 	}
-	return f
+	return plan
 }

@@ -45,13 +45,13 @@ func broken(r *Report) []string {
 
 func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 	life := func(o *Options) {
-		o.Hold, o.Fates = 200*time.Millisecond, WholeLife()
-		o.Fates.Repeated, o.Fates.Doubled, o.Fates.Late, o.Fates.Reorders = 0.3, 0.3, 0.3, 0 // reorders take two seconds
+		o.Hold, o.Shares = 200*time.Millisecond, WholeLife()
+		o.Shares.Repeated, o.Shares.Doubled, o.Shares.Late, o.Shares.Reorders = 0.3, 0.3, 0.3, 0 // reorders take two seconds
 		o.Duration, o.Rate, o.DrainTimeout = 400*time.Millisecond, 0, time.Second
 	}
 	reorders := func(o *Options) {
 		life(o)
-		o.Fates.Reorders, o.DrainTimeout = 1, 5*time.Second
+		o.Shares.Reorders, o.DrainTimeout = 1, 5*time.Second
 	}
 	few := func(o *Options) { o.Stock = 400 } // more than the crowd wants
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: sound, adjust: reorders},
 		{wrong: sound, adjust: func(o *Options) {
 			life(o)
-			o.Keyless, o.Quota, o.OrdersPerBuyer, o.HangUps, o.Fates.Reorders, o.DrainTimeout = 0.5, 1, 2, 0.2, 1, 5*time.Second
+			o.Keyless, o.Quota, o.OrdersPerBuyer, o.HangUps, o.Shares.Reorders, o.DrainTimeout = 0.5, 1, 2, 0.2, 1, 5*time.Second
 		}},
 		{wrong: dropsAnswers, adjust: life},
 		{wrong: chargesTwice, adjust: life, want: []string{"I9", "I11"}},
@@ -100,12 +100,12 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: keepsReturned, adjust: reorders, want: []string{"I6"}, possible: "I16"},
 		{wrong: keepsQuota, adjust: func(o *Options) {
 			reorders(o)
-			o.Quota, o.Stock, o.Fates = 1, 400, Fates{Cancelled: 0.5, Reorders: 1}
+			o.Quota, o.Stock, o.Shares = 1, 400, Shares{Cancelled: 0.5, Reorders: 1}
 		}, want: []string{"I4"}},
 		{wrong: giftsQuota, adjust: func(o *Options) {
 			life(o)
 			o.Quota, o.OrdersPerBuyer, o.Stock = 1, 3, 400
-			o.Fates = Fates{Paid: 1, Early: 1}
+			o.Shares = Shares{Paid: 1, Early: 1}
 		}, want: []string{"I4"}},
 		{wrong: marksForever, adjust: func(o *Options) { life(o); o.Quota, o.Keyless, o.Stock = 1, 1, 400 }, want: []string{"I4", "I7"}},
 	} {

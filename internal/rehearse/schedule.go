@@ -66,19 +66,19 @@ func plan(o Options) []click {
 	var (
 		w      = wave{rate: o.Rate, ramp: o.Ramp}
 		r      = rand.New(rand.NewPCG(o.Seed, 0x7469646567617465))
-		fates  = rand.New(rand.NewPCG(o.Seed, 0x6661746566617465)) // a separate source, so that fates do not change the calls
+		plans  = rand.New(rand.NewPCG(o.Seed, 0x6661746566617465)) // a separate source, so that plans do not change the calls
 		clicks = make([]click, 0, int(float64(o.Buyers*o.OrdersPerBuyer)*(1+o.DuplicateClicks))+1)
 		second bool
 	)
 	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Float64()*float64(to-from)) }
 	for buyer := range o.Buyers {
 		at := w.momentOf(float64(buyer) + r.Float64())
-		keyless := fates.Float64() < o.Keyless
+		keyless := plans.Float64() < o.Keyless
 		for order := range o.OrdersPerBuyer {
 			if order > 0 {
 				at += between(100*time.Millisecond, 400*time.Millisecond)
 			}
-			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1, keyless: keyless, plan: planOrder(fates, o)}
+			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1, keyless: keyless, plan: planOrder(plans, o)}
 			if r.Float64() < o.HangUps {
 				c.hangUp = between(0, 10*time.Millisecond)
 			}
@@ -87,7 +87,7 @@ func plan(o Options) []click {
 				c.at, c.hangUp, c.again, c.second = at+between(5*time.Millisecond, 100*time.Millisecond), -1, true, second
 				second = !second
 				if c.second && !keyless {
-					c.plan = planOrder(fates, o)
+					c.plan = planOrder(plans, o)
 				}
 				clicks = append(clicks, c)
 			}

@@ -16,7 +16,7 @@ func drawOptions(t *rapid.T) Options {
 		Ramp:           time.Duration(rapid.IntRange(0, 20000).Draw(t, "ramp_ms")) * time.Millisecond,
 		OrdersPerBuyer: rapid.IntRange(1, 3).Draw(t, "orders"), QuantityMax: rapid.IntRange(1, 4).Draw(t, "quantity"),
 		DuplicateClicks: rapid.Float64Range(0, 1).Draw(t, "duplicates"), HangUps: rapid.Float64Range(0, 1).Draw(t, "hang-ups"),
-		Keyless: rapid.Float64Range(0, 1).Draw(t, "keyless"), Fates: WholeLife(), Seed: rapid.Uint64().Draw(t, "seed"),
+		Keyless: rapid.Float64Range(0, 1).Draw(t, "keyless"), Shares: WholeLife(), Seed: rapid.Uint64().Draw(t, "seed"),
 	}
 	return o.withDefaults()
 }
@@ -94,7 +94,7 @@ func TestTwoOfThreeGiveTheThird(t *testing.T) {
 }
 
 func TestFatesAreDrawnByTheirShares(t *testing.T) {
-	o := Options{Stock: 1, Buyers: 20000, Rate: 1000, Hold: 900 * time.Millisecond, Fates: Fates{Paid: 0.4, Cancelled: 0.3, Races: 0.2, Reorders: 0.5, Early: 0.3, Late: 0.2, Repeated: 0.1, Doubled: 0.6}}.withDefaults()
+	o := Options{Stock: 1, Buyers: 20000, Rate: 1000, Hold: 900 * time.Millisecond, Shares: Shares{Paid: 0.4, Cancelled: 0.3, Races: 0.2, Reorders: 0.5, Early: 0.3, Late: 0.2, Repeated: 0.1, Doubled: 0.6}}.withDefaults()
 	n := map[string]float64{}
 	for _, c := range plan(o) {
 		f := c.plan
@@ -124,10 +124,10 @@ func TestFatesAreDrawnByTheirShares(t *testing.T) {
 		}
 	}
 	with := plan(o)
-	o.Fates = Fates{}
+	o.Shares = Shares{}
 	for i, c := range plan(o) {
 		if with[i].plan = (orderPlan{}); c != with[i] {
-			t.Fatalf("fates made %+v of %+v", with[i], c)
+			t.Fatalf("plans made %+v of %+v", with[i], c)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (o Options) validate() error {
 		Share{"--hang-ups", o.HangUps},
 		Share{"--keyless", o.Keyless},
 	)
-	o.Fates.validate(&errs)
+	o.Shares.validate(&errs)
 	if o.Keyless > 0 && o.Quota > 1 {
 		errs.Add("--keyless", "must be 0 with a quota above 1, because keys are then required, got %g with a quota of %d", o.Keyless, o.Quota)
 	}

@@ -138,7 +138,7 @@ const sale = "rush"
 func (in *installation) crowd(progress *started) rehearse.Options {
 	return rehearse.Options{
 		PublicURLs: in.public, InternalURL: in.internal[0], Token: in.token, Sale: sale, Stock: int(*rate * wave.Seconds() / 2), Hold: 3 * time.Second,
-		Rate: *rate, Duration: *wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: 1, Limit: 100,
+		Rate: *rate, Duration: *wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Shares: rehearse.WholeLife(), Seed: 1, Limit: 100,
 		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, Attempts: 8, Progress: progress,
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
-	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -37,7 +36,7 @@ func (h *Gateways) passOf(c echo.Context, r *request.Info) (p pass, err error) {
 	if rooms := query["room"]; len(rooms) != 1 {
 		return p, problem.InvalidAt("query.room", "must be given once")
 	}
-	if p.room = query.Get("room"); !names.Lower(p.room, "-", 64) {
+	if p.room = query.Get("room"); !waitingroom.ValidName(p.room) {
 		return p, waitingroom.ErrUnknownRoom
 	}
 	text := r.HTTP.Header.Get(PassField)

@@ -14,7 +14,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
-	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -127,7 +126,7 @@ func parse(c echo.Context) (map[string]string, error) {
 // room returns the room of a call.
 func (h *Handlers) room(ctx context.Context, in *call) (waitingroom.Status, error) {
 	name := in.fields["event_id"]
-	if !names.Lower(name, "-", 64) {
+	if !waitingroom.ValidName(name) {
 		return waitingroom.Status{}, invalidEvent
 	}
 	room, err := h.Rooms.Room(ctx, name)
