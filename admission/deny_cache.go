@@ -19,6 +19,7 @@ const (
 	// refund, a reset or a clock step made.
 	denyFor        = time.Second
 	defaultDenials = 1 << 16
+	maxPending     = 1 << 16 // without Gate.Run nobody counts them
 )
 
 // A denyCache remembers for a moment which counters refused which cost, so that a repeated request is refused without a round trip. It is
@@ -123,7 +124,9 @@ func (c *denyCache) refuse(d *denial, cost int) {
 	d.units.Add(int64(cost))
 	if d.refusals.Add(1) == 1 {
 		c.mu.Lock()
-		c.pending = append(c.pending, d)
+		if len(c.pending) < maxPending {
+			c.pending = append(c.pending, d)
+		}
 		c.mu.Unlock()
 	}
 }

@@ -355,6 +355,26 @@ func TestTheDenyCacheIsBounded(t *testing.T) {
 	}
 }
 
+// Without Run nobody takes what is to be counted.
+func TestPendingRefusalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 1 << 16
+		rule := parse(t, "- {name: r, subject: user, limit: 1, window: 1h, count_rejected: true}")
+		g, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), rule, admission.Options{Secret: secret, DenyCache: 4 * most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range most + 10 {
+			for range 3 { // admitted, refused by the store, refused without it
+				charge(t, g, admission.Request{User: strconv.Itoa(i)})
+			}
+		}
+		if n := g.PendingRefusals(); n != most {
+			t.Errorf("%d counters have refusals to be counted, want %d", n, most)
+		}
+	})
+}
+
 func TestNoDenyCache(t *testing.T) {
 	store := &watched{Store: memorystore.New(memorystore.Options{})}
 	g, err := admission.NewWithStore(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, DenyCache: -1})

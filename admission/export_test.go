@@ -16,5 +16,12 @@ func (g *Gate) Holds(req Request) bool {
 // SettleDenyCache waits until the deny cache has dropped what it has no room for.
 func (g *Gate) SettleDenyCache() { g.denied.denials.CleanUp() }
 
+// PendingRefusals returns how many counters have refusals that Run has yet to count.
+func (g *Gate) PendingRefusals() int {
+	g.denied.mu.Lock()
+	defer g.denied.mu.Unlock()
+	return len(g.denied.pending)
+}
+
 // SyncBans is one turn of what Run does about bans.
 func (g *Gate) SyncBans(ctx context.Context) error { return g.bans.Sync(ctx) }
