@@ -50,14 +50,28 @@ func TestThePageKnowsTheReasons(t *testing.T) {
 			t.Errorf("%s is in no group", reason)
 		}
 	}
-	for _, reason := range []orders.Reason{
-		orders.ReasonNotStarted, orders.ReasonPaused, orders.ReasonEnded, orders.ReasonSoldOut, orders.ReasonNotEnough,
-		orders.ReasonQuotaPerBuyer, orders.ReasonKeyReused, orders.ReasonAtCapacity, orders.ReasonRecovering,
-	} {
+	for _, reason := range reasonsOfOrders(t) {
 		if !seen[string(reason)] {
 			t.Errorf("%s is in no group", reason)
 		}
 	}
+}
+
+// reasonsOfOrders returns for what an order can be refused. Go has no list of the constants of a type.
+func reasonsOfOrders(t *testing.T) (all []orders.Reason) {
+	source, err := os.ReadFile("../../orders/reason.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`Reason = "(\w+)"`).FindAllSubmatch(source, -1) {
+		if r := orders.Reason(m[1]); r != orders.ReasonRecoveredLate && r != orders.ReasonDuplicate { // these were accepted first
+			all = append(all, r)
+		}
+	}
+	if !slices.Contains(all, orders.ReasonTurnRequired) {
+		t.Fatalf("reasons are %q", all)
+	}
+	return all
 }
 
 // TestThePageIsForViewers: the page itself is public; its data is for viewers and operators.

@@ -5,6 +5,7 @@ export const answers = [
   {name: 'challenged', label: 'challenged', of: ['captcha_required']},
   {name: 'limited', label: 'rate limited', of: ['rate_limited', 'cost_above_limit']},
   {name: 'banned', label: 'banned', of: ['banned', 'forbidden', 'unauthenticated']},
+  {name: 'early', label: 'not their turn', of: ['turn_required']},
   {name: 'sold', label: 'not on sale', of: ['sold_out', 'not_enough', 'quota_per_buyer', 'not_started', 'paused', 'ended']},
   {name: 'unable', label: 'unavailable', of: ['at_capacity', 'draining', 'recovering', 'store_unavailable', 'internal']},
   {name: 'other', label: 'invalid', of: ['unknown_sale', 'unknown_item', 'key_required', 'key_reused', 'invalid']},
