@@ -14,7 +14,7 @@ import (
 // All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
 //
 //	key                        type    ends                                            holds
-//	Pn:<name>[:<factor>]       STRING  with the last of its rules' windows and         a state, see lua/begin.lua
+//	Pn:<name>[:<factor>]       STRING  with the last of its rules' windows and         a state, see lua/prelude.lua
 //	Pp:<name and ip>[:<…>]     STRING  penalties: of the default rules 25 minutes      the same, of an address at a name
 //	Pi:<ip>[:<factor>]         STRING  after a failure, an hour for each in a row      (a pair whose name is delayed: a day)
 //	Pw:<network>[:<factor>]    STRING  at a name, at most 30 days

@@ -28,7 +28,7 @@ func source(names ...string) string {
 
 var (
 	welcomeScript = redisscript.New(source("welcome"))
-	rulesScript   = redisscript.New(source("begin", "rules", "run"))
+	rulesScript   = redisscript.New(source("prelude", "rules", "run"))
 	lookScript    = redisscript.New(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
 	dropScript    = redisscript.New(`return { redis.call('DEL', unpack(KEYS)) }`)
 )

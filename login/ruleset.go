@@ -101,7 +101,7 @@ type ruleSet struct {
 	room    [kinds]int      // maximum failed units in a state
 	flight  [kinds]int      // maximum pending units in a state
 	least   [kinds]int      // no rule acts below this many units
-	packed  string          // for begin.lua
+	packed  string          // for prelude.lua
 	welcome string          // for welcome.lua
 	lives   [byDevice]int64 // for welcome.lua: ms to live of a state whose newest unit is from now
 
@@ -210,7 +210,7 @@ func (rs *ruleSet) indexOf(other *ruleSet, i int) int {
 	return rs.index(other.rules[i].id)
 }
 
-// pack encodes the rules for the scripts; begin.lua and welcome.lua decode it.
+// pack encodes the rules for the scripts; prelude.lua and welcome.lua decode it.
 func (rs *ruleSet) pack() {
 	be := binary.BigEndian
 	var b []byte

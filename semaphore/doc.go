@@ -6,7 +6,7 @@
 //		return err
 //	}
 //	defer p.Release()
-//	ctx, cancel := p.Under(ctx)
+//	ctx, cancel := p.WithContext(ctx)
 //	defer cancel()
 //	build(ctx, p.Token())
 //

@@ -18,7 +18,7 @@ var files embed.FS
 // script joins all files of lua/ in an order that defines functions before their use.
 var script = redis.NewScript(func() string {
 	var b strings.Builder
-	for _, name := range []string{"begin", "serve", "acquire", "hold", "define", "run"} {
+	for _, name := range []string{"prelude", "serve", "acquire", "hold", "define", "run"} {
 		text, err := files.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			panic(err) // the files are embedded
@@ -28,7 +28,7 @@ var script = redis.NewScript(func() string {
 	return b.String()
 }())
 
-// The words of the script's protocol, see begin.lua and run.lua.
+// The words of the script's protocol, see prelude.lua and run.lua.
 const (
 	doAcquire = "acquire"
 	doRenew   = "renew"
@@ -174,7 +174,7 @@ func parts(result []any, n int) (replies, granted []any, err error) {
 	return replies, granted, nil
 }
 
-// decode decodes one reply, see begin.lua.
+// decode decodes one reply, see prelude.lua.
 func decode(v any) reply {
 	values, _ := v.([]any)
 	if len(values) == 0 {

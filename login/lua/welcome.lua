@@ -10,7 +10,7 @@
 --
 -- Replies  the time in µs, then for each call the failures of name and address, or false if the rules script must decide
 --
--- begin.lua describes the format of a state, run.lua that of a record.
+-- prelude.lua describes the format of a state, run.lua that of a record.
 
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 

@@ -30,8 +30,8 @@ local function acquire(key, weight, wait, attempt, holder, all)
       if not own or own.token ~= e.token then
         return { 'conflict', s.name } -- it was partly released
       end
-      if own.claimed then
-        own.claimed, own.attempt = false, attempt
+      if own.unclaimed then
+        own.unclaimed, own.attempt = false, attempt
       elseif own.attempt ~= attempt or own.process ~= process then
         own.attempt = 0 -- several calls have got it
       end

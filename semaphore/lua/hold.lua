@@ -21,7 +21,7 @@ local function renew(key, token, weight, holder, all)
         e = { weight = weight, since = now, token = token, process = process, holder = holder, also = others(all, s) }
         s.used, s.last = s.used + weight, math.max(s.last, token)
       end
-      e.claimed, e.attempt = false, 0
+      e.unclaimed, e.attempt = false, 0
       hold(s, key, e, now + lease)
     end
   end
@@ -49,7 +49,7 @@ local function release(key, token, all)
         leave(s, key)
         s.timed_out = s.timed_out + 1
       end
-    elseif e and (e.token == token or e.process == process and (token == -1 or token <= 0 and e.claimed or token < -1 and e.attempt == -token)) then
+    elseif e and (e.token == token or e.process == process and (token == -1 or token <= 0 and e.unclaimed or token < -1 and e.attempt == -token)) then
       drop(s, key, e)
       found = 1
       if token > 0 then s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1 end

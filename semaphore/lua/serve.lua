@@ -29,10 +29,10 @@ local function grant(all, key, e)
   local token, since, lease = number(all), e.since or now, shortest(all)
   for _, s in ipairs(all) do
     local own = {
-      weight = e.weight, token = token, since = now, process = e.process, holder = e.holder, claimed = e.claimed,
+      weight = e.weight, token = token, since = now, process = e.process, holder = e.holder, unclaimed = e.unclaimed,
       attempt = e.attempt, also = others(all, s),
     }
-    hold(s, key, own, now + (e.claimed and CLAIM_TIME or lease))
+    hold(s, key, own, now + (e.unclaimed and CLAIM_TIME or lease))
     s.used, s.granted = s.used + e.weight, s.granted + 1
     if since < now then
       s.waited, s.waited_us = s.waited + 1, s.waited_us + now - since
@@ -67,9 +67,9 @@ local function serve(s)
       tell(e.process, 'come ' .. key .. ' ' .. s.name)
     elseif not e.multi then
       quit(s, key)
-      e.claimed = e.process ~= process
+      e.unclaimed = e.process ~= process
       local token, lease = grant({ s }, key, e)
-      if e.claimed then
+      if e.unclaimed then
         tell(e.process, 'come ' .. key .. ' ' .. s.name)
       else -- its process is the caller and reads the reply
         granted[#granted + 1] = key

@@ -17,7 +17,7 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// A scriptParts is the set of parts that a script needs besides begin.lua and decide.lua: one bit for each file of luaParts.
+// A scriptParts is the set of parts that a script needs besides prelude.lua and decide.lua: one bit for each file of luaParts.
 type scriptParts uint8
 
 // luaParts are in the order in which they are joined: two_stage uses two parts before it.
@@ -45,7 +45,7 @@ func scriptOf(parts scriptParts) redisscript.Script {
 	if s, ok := scripts[parts]; ok {
 		return s
 	}
-	names := []string{"begin"}
+	names := []string{"prelude"}
 	for i, name := range luaParts {
 		if parts&(1<<i) != 0 {
 			names = append(names, name)

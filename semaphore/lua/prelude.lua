@@ -52,14 +52,14 @@ local function tell(to, word) call(verb, prefix .. to, word) end
 local FORMAT, PATTERN = '%d %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
 
 local function pack(e)
-  return string.format(FORMAT, e.weight, e.since, e.token, e.claimed and 1 or 0, e.multi and 1 or 0,
+  return string.format(FORMAT, e.weight, e.since, e.token, e.unclaimed and 1 or 0, e.multi and 1 or 0,
     (e.token > 0 and e.attempt or e.called) or 0, e.process, e.before or '', e.also or '', e.holder)
 end
 
 local function read(packed)
-  local weight, since, token, claimed, multi, number, of, before, also, holder = string.match(packed, PATTERN)
+  local weight, since, token, unclaimed, multi, number, of, before, also, holder = string.match(packed, PATTERN)
   return {
-    weight = tonumber(weight), since = tonumber(since), token = tonumber(token), claimed = claimed == '1', multi = multi == '1',
+    weight = tonumber(weight), since = tonumber(since), token = tonumber(token), unclaimed = unclaimed == '1', multi = multi == '1',
     [token == '0' and 'called' or 'attempt'] = tonumber(number), process = of, before = before ~= '' and before, also = also,
     holder = holder,
   }
@@ -138,7 +138,7 @@ end
 local function expire(s)
   for _, key in ipairs(call('ZRANGEBYSCORE', s.keys.holders, '-inf', now, 'LIMIT', 0, 1000)) do
     local e = entry(s, key) or { weight = 1 }
-    if e.claimed then
+    if e.unclaimed then
       s.abandoned = s.abandoned + 1
     else
       s.lost = s.lost + 1
