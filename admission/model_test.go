@@ -155,19 +155,18 @@ func (m *model) bucketStage(r *modelRule, t *modelTally) stage {
 	}, m.now, r.burst}
 }
 
-// water is what is in the bucket, and how much a unit is. It holds no more than a burst: after a step back of the clock by more than a
-// window, it is full and drains from then on.
+// water is what is in the bucket, which holds no more than a burst, and how much a unit is. After a step back of the clock by more than two
+// windows the bucket is full and drains from then on.
 func (m *model) water(r *modelRule, t *modelTally) (water, drop int64) {
 	drop = (r.window + int64(r.limit) - 1) / int64(r.limit)
+	if full := int64(r.burst) * t.drop; t.water-(m.now-t.since) > max(full, 2*r.window) {
+		t.water, t.since = full, m.now
+	}
 	water = max(0, t.water-(m.now-t.since))
 	if t.drop != drop && water > 0 {
 		water = (water*drop + t.drop - 1) / t.drop
 	}
-	full := int64(r.burst) * drop
-	if water > max(full, r.window) {
-		t.water, t.since, t.drop = full, m.now, drop
-	}
-	return min(water, full), drop
+	return min(water, int64(r.burst)*drop), drop
 }
 
 // first returns the first time not before from when there is room for cost, or -1.

@@ -266,6 +266,33 @@ func TestPitfall_P30_ARaisedLimitActsAtOnce(t *testing.T) {
 	}
 }
 
+// A caller with a lower limit on the same counter takes nothing off it.
+func TestALowerLimitForgetsNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		for _, algorithm := range []string{"sliding_log", "sliding_counter", "fixed_window", "gcra"} {
+			g := gate(t, open(newClock()), namespace(), fmt.Sprintf(`
+- {name: r, subject: user, limit: 50, window: 1h, algorithm: %s, overrides: [{match: {route: /export}, limit: 5}]}`, algorithm))
+			for range 50 {
+				if d := charge(t, g, asAnn); !d.Admitted {
+					t.Fatalf("%s: %+v", algorithm, d)
+				}
+			}
+			for range 2 {
+				export := admission.Request{User: "ann", Route: "/export"}
+				if d := check(t, g, export); d.Admitted {
+					t.Errorf("%s: %+v with the lower limit", algorithm, d)
+				}
+				if d := charge(t, g, export); d.Admitted {
+					t.Errorf("%s: %+v with the lower limit", algorithm, d)
+				}
+				if d := charge(t, g, asAnn); d.Admitted {
+					t.Errorf("%s: %+v", algorithm, d)
+				}
+			}
+		}
+	})
+}
+
 // The output distinguishes windows of a fixed length from calendar windows.
 func TestWindowsAsTheyAreTold(t *testing.T) {
 	for window, want := range map[string]time.Duration{"90s": 90 * time.Second, "hour": time.Hour, "month": 720 * time.Hour} {

@@ -21,17 +21,17 @@ func intervalOf(window time.Duration, limit int) int64 {
 }
 
 // level returns how far the theoretical arrival time is ahead of now. A changed limit keeps the number of counted units. The level is
-// capped at the burst. If it cannot have been counted, the clock was set back, and it drains from now on.
+// capped at the burst. If the arrival time is further ahead than any limit of this window has set it, the clock was set back; it drains from
+// now on.
 func (g *gcra) level(now, window, interval int64, burst int) int64 {
+	if full := int64(burst) * g.interval; g.tat-now > max(full, 2*window) {
+		g.tat = now + full
+	}
 	level := max(0, g.tat-now)
 	if g.interval != interval && level > 0 {
 		level = int64(math.Ceil(float64(level) * float64(interval) / float64(g.interval)))
 	}
-	most := int64(burst) * interval
-	if level > max(most, window) {
-		*g = gcra{now + most, interval}
-	}
-	return min(level, most)
+	return min(level, int64(burst)*interval)
 }
 
 // read returns how cost stands at now.

@@ -8,16 +8,21 @@ function gcra.arguments(t, at, keys)
   return at, keys
 end
 
--- The level is capped at a burst. If it cannot have been counted, the clock was set back, and it drains from now on.
+-- The level is capped at a burst. If the arrival time is further ahead than any limit of this window has set it, the clock was set back;
+-- it drains from now on.
 function gcra.read(t, now)
   local unit, level = ceil(t.window / t.limit), 0
   local most = t.burst * unit
   local state = call('GET', t.key)
   if state then
     local tat, reckoned = unpack('>I8I8', state)
+    local full = t.burst * reckoned
+    if tat - now > max(full, 2 * t.window) then
+      tat = now + full
+      pcall(save, t.key, pack('>I8I8', tat, reckoned), full)
+    end
     level = max(0, tat - now)
     if reckoned ~= unit then level = ceil(level * unit / reckoned) end -- the limit has changed: keep the number of units
-    if level > max(most, t.window) then pcall(save, t.key, pack('>I8I8', now + most, unit), most) end
     level = min(level, most)
   end
   t.unit, t.level, t.most, t.time = unit, level, most, now
