@@ -116,7 +116,7 @@ func TestNoScriptServesAll(t *testing.T) {
 		}
 		if granted, ok := parts[1].([]any); ok && len(granted) > 0 {
 			mu.Lock()
-			scripts, largest = scripts+1, max(largest, len(granted)/4)
+			scripts, largest = scripts+1, max(largest, len(granted)/5)
 			mu.Unlock()
 		}
 	})

@@ -23,7 +23,6 @@ type queueEntry struct {
 	place    int           // last known position; 0: none
 	expected time.Duration // estimated time until its turn
 	over     bool          // answered, or without callers
-	left     bool          // all callers have given up
 }
 
 // A caller is one call of Acquire that waits.
@@ -100,7 +99,6 @@ func (sh *shard) quit(ctx context.Context, c *caller) (held, error) {
 		}
 	}
 	if len(w.callers) == 0 {
-		w.left = true
 		sh.remove(w)
 		sh.enqueue(abandonmentOf(&w.ticket))
 	}
@@ -140,8 +138,6 @@ func (sh *shard) asked(w *queueEntry, r reply, beat bool) {
 		sh.beat.Reset(0) // no message announced it: there may be more
 	}
 	switch {
-	case w.left && r.word == isGranted:
-		sh.enqueue(abandonmentOf(&w.ticket)) // all callers gave up while the ask was in flight
 	case w.over:
 	case r.word == isGranted:
 		t := w.ticket
@@ -231,13 +227,17 @@ func (sh *shard) askNow(key, name string) {
 	}
 }
 
-// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back.
+// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back. If it is for
+// an earlier attempt, that has already been given up, and the present one will have asked itself.
 func (sh *shard) granted(h held) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	w := sh.entries[h.key]
-	if w == nil {
-		sh.enqueue(releaseOf(&h.ticket, h.token))
+	switch {
+	case w == nil:
+		sh.enqueue(releaseOf(&h.ticket, -unshared))
+		return
+	case h.attempt != 0 && h.attempt != w.ticket.attempt:
 		return
 	}
 	token := h.token

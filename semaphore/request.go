@@ -64,7 +64,7 @@ type ticket struct {
 	weight  int
 	holder  string
 	token   int64 // 0 until granted
-	attempt int64 // unshared, or a number of the call of Acquire: others may send the same ID, and hold the permit
+	attempt int64 // unshared, or a number of the call: others may send the same ID. Callers who share a queueEntry have the first one's
 }
 
 // unshared is the attempt of a request whose key nobody else has.

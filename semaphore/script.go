@@ -88,7 +88,7 @@ func renewalOf(t *ticket) *op {
 // place instead of a token gives up a place in the queue, see hold.lua.
 const place = 0
 
-// abandonmentOf gives up what an acquisition without a caller may have got.
+// abandonmentOf gives up what an acquisition without a caller may have got. Send it after all its asks.
 func abandonmentOf(t *ticket) *op { return releaseOf(t, -t.attempt) }
 
 func releaseOf(t *ticket, token int64) *op {
@@ -134,10 +134,11 @@ func (sh *shard) runScript(ctx context.Context, ops []*op) {
 	if err == nil {
 		replies, granted, err = parts(result, len(ops))
 	}
-	for i := 0; i+3 < len(granted); i += 4 { // before the replies, because the reply to an ask may report the same grant
+	for i := 0; i+4 < len(granted); i += 5 { // before the replies, because the reply to an ask may report the same grant
 		key, _ := granted[i].(string)
 		name, _ := granted[i+3].(string)
-		sh.granted(held{ticket{key: key, token: number(granted[i+1]), names: []string{name}}, micros(granted[i+2]), sent})
+		t := ticket{key: key, token: number(granted[i+1]), names: []string{name}, attempt: number(granted[i+4])}
+		sh.granted(held{t, micros(granted[i+2]), sent})
 	}
 	for i, o := range ops {
 		r := reply{err: err}

@@ -3,6 +3,7 @@ package semaphore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -75,10 +76,10 @@ func (h *house) setOnWay() (*semaphore.Set, *way) {
 	return h.setOn(rdb, semaphore.SetOptions{}), w
 }
 
-// A waiter gives up while its permit is on its way: the permit is not held then, whether the request has an id or not.
+// A waiter gives up while its permit is on its way, which may not arrive: the permit is not held then, whether the request has an id or not.
 func TestGivenUpWhileGranted(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
-		for _, id := range []string{"", "order 17"} {
+		for i, id := range []string{"", "order 17", "", "order 17"} {
 			set, w := h.setOnWay()
 			s, other := of(t, set, "report"), h.defined("report", 1, long)
 			p := acquire(t, s, semaphore.Request{})
@@ -92,6 +93,9 @@ func TestGivenUpWhileGranted(t *testing.T) {
 						once.Do(func() {
 							cancel()
 							<-waiter.done
+							if i > 1 {
+								cmd.SetErr(errors.New("the reply is lost"))
+							}
 						})
 					}
 				}
@@ -183,6 +187,57 @@ func TestGivenUpAfterTheGrant(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+}
+
+// Two processes wait with the same ID. The one that gets the permit gives up before the reply: it goes to the other one, not to the next in
+// the queue.
+func TestGivenUpAfterTheGrantToTheOther(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		s := h.defined("report", 1, long)
+		p := acquire(t, s, semaphore.Request{})
+		set1, way1 := h.setOnWay()
+		set2, way2 := h.setOnWay()
+		r := semaphore.Request{ID: "order 17"}
+		stays := call(soon(t), t, of(t, set1, "report"), r)
+		await(t, s, func(st semaphore.Status) bool { return st.Waiting == 1 })
+		closed := make(chan struct{})
+		way1.set(func(redis.Cmder) { <-closed }, nil)
+		ctx, cancel := context.WithCancel(soon(t))
+		defer cancel()
+		heard := way2.answered("acquire")
+		leaves := call(ctx, t, of(t, set2, "report"), r)
+		<-heard
+		last := queue(t, s, semaphore.Request{}, 2)
+		gone := make(chan struct{})
+		var granted, released sync.Once
+		way2.set(nil, func(cmd redis.Cmder) {
+			if slices.Contains(cmd.Args(), any("release")) {
+				released.Do(func() { close(gone) })
+			}
+			replies, err := cmd.(*redis.Cmd).Slice()
+			if err == nil && len(replies) > 0 && strings.Contains(fmt.Sprint(replies[0]), "granted") {
+				granted.Do(func() {
+					cancel()
+					<-leaves.done
+				})
+			}
+		})
+		release(t, p)
+		if err := leaves.failed(); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		<-gone
+		close(closed)
+		first, second := stays, last
+		select {
+		case <-stays.done:
+		case <-last.done:
+			t.Error("the last one has overtaken the one that stayed")
+			first, second = last, stays
+		}
+		release(t, first.got())
+		release(t, second.got())
 	})
 }
 

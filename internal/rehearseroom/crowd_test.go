@@ -111,10 +111,10 @@ func TestTheStartWaitsForTheCrowd(t *testing.T) {
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(api) }}
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == place {
-			time.Sleep(1500 * time.Millisecond)
+			time.Sleep(2500 * time.Millisecond)
 		}
 		proxy.ServeHTTP(w, r)
 	}))
 	defer slow.Close()
-	h.rehearse(rehearseroom.Options{PublicURLs: []string{slow.URL}, InternalURL: h.apis[0].URL("internal"), Stock: 10, Visitors: 60, Gather: time.Second})
+	h.rehearse(rehearseroom.Options{PublicURLs: []string{slow.URL}, InternalURL: h.apis[0].URL("internal"), Stock: 10, Visitors: 60, Gather: 2 * time.Second})
 }

@@ -153,7 +153,7 @@ func (s *roomStart) settle(ctx context.Context, operator *caller, o Options) {
 			return
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Until(s.time()) - o.Gather/8):
+		case <-time.After(time.Until(s.time()) - min(o.Gather/2, time.Second)): // a slow machine needs time for the change
 		}
 		if s.move(ctx, operator, o, s.time().Add(o.Gather/2)) != nil {
 			return // it has started

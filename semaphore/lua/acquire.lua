@@ -7,8 +7,8 @@ local function forgo(key, all)
 end
 
 -- acquire KEY WEIGHT WAIT ATTEMPT HOLDER SEMAPHORES…: grants a permit in each of the semaphores or in none. With WAIT 1 it queues if none is
--- free. It is idempotent, and is repeated after a "come" message: a holder gets its permit again, a waiter keeps its place. ATTEMPT is a
--- number of the process, the same in repetitions.
+-- free. It is idempotent, and is repeated after a "come" message: a holder gets its permit again, a waiter keeps its place. ATTEMPT numbers
+-- the calls in a process and is the same in repetitions; it is 1 for a key that nobody else has.
 --
 -- Replies granted, token, lease · waiting or full, position, expected wait, µs until a lease may end, 1 if it was not in the queue ·
 -- unknown, too_heavy or conflict, name
@@ -65,7 +65,7 @@ local function acquire(key, weight, wait, attempt, holder, all)
       if e then quit(s, key) end
     end
     local token, lease = grant(all, key, {
-      weight = weight, since = e and e.since, process = process, holder = holder, attempt = attempt, before = e and e.process ~= process and e.process,
+      weight = weight, since = e and e.since, process = process, holder = holder, attempt = attempt, before = e and (e.process ~= process and e.process or e.before),
     })
     return { 'granted', token, lease }
   end
@@ -76,6 +76,7 @@ local function acquire(key, weight, wait, attempt, holder, all)
     for _, s in ipairs(all) do
       join(s, key, {
         weight = weight, since = now, token = 0, process = process, holder = holder, also = others(all, s), multi = #all > 1, called = 0,
+        attempt = attempt,
       }, place)
     end
   end
@@ -84,6 +85,7 @@ local function acquire(key, weight, wait, attempt, holder, all)
     local place = s.size + (e and 0 or 1 - fresh)
     local own = wait and e and entry(s, key)
     if own then
+      if own.attempt ~= attempt or own.process ~= process then own.attempt = 0 end
       if own.process ~= process then own.before, own.process = own.process, process end
       write(s, key, own)
       place = math.max(1, (call('ZRANK', s.keys.queue, key) or s.size - 1) + 1 - s.left)

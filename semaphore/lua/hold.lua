@@ -29,8 +29,8 @@ local function renew(key, token, weight, holder, all)
 end
 
 -- release KEY TOKEN SEMAPHORES…: gives a permit back. TOKEN 0 gives up a place in the queue, or a permit that was handed over and not yet
--- claimed; -1 gives up everything that the process has under this key, which is unique to the request. -N also gives up a permit that only
--- the process' attempt N has got.
+-- claimed. -1 gives up everything that the process has under this key, which is unique to the request. -N, from -2 on, is like 0, and also
+-- gives up a permit that only attempt N of the process has got. If another process has sent the same request, it gets what is given up.
 --
 -- Replies released, 1 if there was something to release
 local function release(key, token, all)
@@ -43,16 +43,25 @@ local function release(key, token, all)
         e.before = false
         write(s, key, e)
       elseif e.process == process and e.before then -- another process waits with the same request
-        e.process, e.before = e.before, false
+        e.process, e.before, e.attempt = e.before, false, 0
         write(s, key, e)
       elseif e.process == process then
         leave(s, key)
         s.timed_out = s.timed_out + 1
       end
-    elseif e and (e.token == token or e.process == process and (token == -1 or token <= 0 and e.unclaimed or token < -1 and e.attempt == -token)) then
+    elseif e and token <= 0 and e.process == process and (token == -1 or e.unclaimed or e.attempt == -token and token ~= 0) then
+      found = 1
+      if e.before then -- another process may wait with the same request
+        e.process, e.before, e.unclaimed, e.attempt = e.before, false, true, 0
+        hold(s, key, e, now + CLAIM_TIME)
+        tell(e.process, 'come ' .. key .. ' ' .. s.name)
+      else
+        drop(s, key, e)
+      end
+    elseif e and e.token == token then
       drop(s, key, e)
       found = 1
-      if token > 0 then s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1 end
+      s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1
       for _, holder in ipairs({ e.process, e.before }) do -- two if the request was sent by two processes
         if holder and holder ~= process then tell(holder, 'lost ' .. key .. ' ' .. text(e.token) .. ' ' .. s.name) end
       end

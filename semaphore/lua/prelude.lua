@@ -9,8 +9,8 @@
 -- ARGV[4]  number of semaphores; then their names, and the operations as in run.lua
 -- Times are µs of Redis' clock. Tokens and places in a queue are numbers that only increase.
 --
--- Replies {replies, granted}: a reply for each operation, and the other grants to waiters of the calling process: key, token, lease and
--- semaphore each. The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or
+-- Replies {replies, granted}: a reply for each operation, and the other grants to waiters of the calling process: key, token, lease,
+-- semaphore and attempt each. The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or
 -- conflict.
 --
 -- Must be atomic: whether there is room, which waiter is first and what the next token is depend on concurrent operations.
@@ -46,21 +46,21 @@ local function ttl(s) return math.ceil(s.longest / 1000) + KEEP end
 
 local function tell(to, word) call(verb, prefix .. to, word) end
 
--- Format of an entry: the numeric fields, the last of which is called for a waiter and attempt for a permit, the process, another process
--- that has sent the same request, the other semaphores as in a permit's id, and the holder. Attempt is the one that got the permit, or 0 if
--- several did.
+-- Format of an entry: the numeric fields, the last of which is called for a waiter for several semaphores and otherwise attempt, the
+-- process, another process that has sent the same request, the other semaphores as in a permit's id, and the holder. Attempt is the only one
+-- of its process that has asked for the place, or has got the permit; 0 if that is not known.
 local FORMAT, PATTERN = '%d %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
 
 local function pack(e)
   return string.format(FORMAT, e.weight, e.since, e.token, e.unclaimed and 1 or 0, e.multi and 1 or 0,
-    (e.token > 0 and e.attempt or e.called) or 0, e.process, e.before or '', e.also or '', e.holder)
+    e.token == 0 and e.multi and e.called or e.attempt or 0, e.process, e.before or '', e.also or '', e.holder)
 end
 
 local function read(packed)
   local weight, since, token, unclaimed, multi, number, of, before, also, holder = string.match(packed, PATTERN)
   return {
     weight = tonumber(weight), since = tonumber(since), token = tonumber(token), unclaimed = unclaimed == '1', multi = multi == '1',
-    [token == '0' and 'called' or 'attempt'] = tonumber(number), process = of, before = before ~= '' and before, also = also,
+    [token == '0' and multi == '1' and 'called' or 'attempt'] = tonumber(number), process = of, before = before ~= '' and before, also = also,
     holder = holder,
   }
 end

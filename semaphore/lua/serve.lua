@@ -30,7 +30,7 @@ local function grant(all, key, e)
   for _, s in ipairs(all) do
     local own = {
       weight = e.weight, token = token, since = now, process = e.process, holder = e.holder, unclaimed = e.unclaimed,
-      attempt = e.attempt, also = others(all, s),
+      attempt = e.attempt, before = e.before, also = others(all, s),
     }
     hold(s, key, own, now + (e.unclaimed and CLAIM_TIME or lease))
     s.used, s.granted = s.used + e.weight, s.granted + 1
@@ -76,6 +76,7 @@ local function serve(s)
         granted[#granted + 1] = token
         granted[#granted + 1] = lease
         granted[#granted + 1] = s.name
+        granted[#granted + 1] = e.attempt or 0
       end
     elseif e.called == 0 then
       -- It waits for other semaphores too, whose keys are not in this script: notify it to ask again.
