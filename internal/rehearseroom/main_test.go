@@ -19,10 +19,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-func TestMain(m *testing.M) {
-	testenv.AtOnce(4) // they wait for rooms to start
-	os.Exit(testenv.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // house is an installation of the real programs, over Redis and Postgres, with at most one room.
 type house struct {
