@@ -19,7 +19,6 @@ const (
 	// refund, a reset or a clock step made.
 	denyFor        = time.Second
 	defaultDenials = 1 << 16
-	maxPending     = 1 << 16 // without Gate.Run nobody counts them
 )
 
 // A denyCache remembers for a moment which counters refused which cost, so that a repeated request is refused without a round trip. It is
@@ -34,6 +33,7 @@ type denyCache struct {
 	generations  [1 << 12]atomic.Uint32
 	hits, misses manyCounter
 
+	most    int // of pending: without Gate.Run nobody drains it
 	mu      sync.Mutex
 	pending []*denial // guarded by mu: denials with refusals to be counted
 }
@@ -84,7 +84,7 @@ func newDenyCache(size int) *denyCache {
 	if size == 0 {
 		size = defaultDenials
 	}
-	c := &denyCache{seed: maphash.MakeSeed()}
+	c := &denyCache{seed: maphash.MakeSeed(), most: max(size, defaultDenials)}
 	if size >= 0 {
 		c.denials = otter.Must(&otter.Options[denyKey, *denial]{MaximumSize: size})
 	}
@@ -124,8 +124,11 @@ func (c *denyCache) refuse(d *denial, cost int) {
 	d.units.Add(int64(cost))
 	if d.refusals.Add(1) == 1 {
 		c.mu.Lock()
-		if len(c.pending) < maxPending {
+		if len(c.pending) < c.most {
 			c.pending = append(c.pending, d)
+		} else {
+			d.refusals.Store(0)
+			d.units.Store(0)
 		}
 		c.mu.Unlock()
 	}

@@ -17,8 +17,8 @@ const (
 )
 
 // Run keeps the gate up to date until ctx ends; it then returns nil. It receives refunds, resets and bans of other processes, counts
-// refusals that were made without the store, writes the ban history, frees unused memory, and reloads the rules when their files change.
-// Without Run the gate still decides, but by older information.
+// refusals that were made without the store and those of ChargeUnless, writes the ban history, frees unused memory, and reloads the rules
+// when their files change. Without Run the gate still decides, but by older information, and nothing counts these refusals.
 func (g *Gate) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.listen(ctx) })

@@ -148,9 +148,9 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 	case time.Now().Unix() > s.expires:
 		return refused(CauseExpired)
 	}
-	// A solution can be encoded as several tokens, but has only one signature.
-	// Another process may have a longer lifetime, and one whose clock is behind accepts the solution for longer.
-	return spend(ctx, p.used, p.Name(), s.payload.Signature, max(p.lifetime, time.Until(time.Unix(s.expires, 0)))+skew)
+	// A solution can be encoded as several tokens, but has only one signature. Another process may have a longer lifetime, and one whose
+	// clock is behind accepts the solution for longer.
+	return spend(ctx, p.used, p.Name(), s.payload.Signature, max(p.lifetime, time.Until(time.Unix(s.expires+1, 0)))+skew)
 }
 
 // subject returns the hash of a subject in a salt.

@@ -56,7 +56,7 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.BoolVar(&r.embedded, "embedded", false, "start an embedded server for the run, in a temporary folder")
 	f.BoolVar(&r.asJSON, "json", false, "print the report as JSON")
 	saleFlags(f, &r.sale)
-	fateFlags(f, &r.sale.Shares)
+	shareFlags(f, &r.sale.Shares)
 	roomFlags(f, &r.room)
 	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
 	r.api.addFlags(cmd)
@@ -93,15 +93,15 @@ func saleFlags(f *pflag.FlagSet, o *rehearse.Options) {
 	f.StringVar(&o.HistoryFile, "history", "", "output file for all requests and responses, as JSON lines")
 }
 
-func fateFlags(f *pflag.FlagSet, plan *rehearse.Shares) {
-	f.Float64Var(&plan.Paid, "paid", 0, "share of orders that are paid, 0 to 1")
-	f.Float64Var(&plan.Cancelled, "cancelled", 0, "share of orders that are cancelled, 0 to 1")
-	f.Float64Var(&plan.Races, "races", 0, "share of orders that are paid and cancelled at the same time, 0 to 1")
-	f.Float64Var(&plan.Reorders, "reorders", 0, "share of cancelling buyers who order again, 0 to 1")
-	f.Float64Var(&plan.Early, "early", 0, "share of payments before the commit, 0 to 1")
-	f.Float64Var(&plan.Late, "late", 0, "share of payments at or after the expiry of the order, 0 to 1")
-	f.Float64Var(&plan.Repeated, "repeated", 0, "share of payments that are sent twice, 0 to 1")
-	f.Float64Var(&plan.Doubled, "doubled", 0, "share of payments followed by a second payment for the same order, 0 to 1")
+func shareFlags(f *pflag.FlagSet, shares *rehearse.Shares) {
+	f.Float64Var(&shares.Paid, "paid", 0, "share of orders that are paid, 0 to 1")
+	f.Float64Var(&shares.Cancelled, "cancelled", 0, "share of orders that are cancelled, 0 to 1")
+	f.Float64Var(&shares.Races, "races", 0, "share of orders that are paid and cancelled at the same time, 0 to 1")
+	f.Float64Var(&shares.Reorders, "reorders", 0, "share of cancelling buyers who order again, 0 to 1")
+	f.Float64Var(&shares.Early, "early", 0, "share of payments before the commit, 0 to 1")
+	f.Float64Var(&shares.Late, "late", 0, "share of payments at or after the expiry of the order, 0 to 1")
+	f.Float64Var(&shares.Repeated, "repeated", 0, "share of payments that are sent twice, 0 to 1")
+	f.Float64Var(&shares.Doubled, "doubled", 0, "share of payments followed by a second payment for the same order, 0 to 1")
 }
 
 func roomFlags(f *pflag.FlagSet, o *rehearseroom.Options) {

@@ -16,6 +16,7 @@ const (
 	RoleOperator Role = "operator" // everything
 )
 
+// tokens.go lists them in its errors.
 var roles = []Role{RoleAdmit, RoleMetrics, RoleViewer, RoleOperator}
 
 // Roles that may use a route, in addition to operators.

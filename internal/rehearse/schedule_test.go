@@ -101,7 +101,7 @@ func TestFatesAreDrawnByTheirShares(t *testing.T) {
 		n[[]string{"left", "paid", "cancelled", "contested"}[f.ending]]++
 		switch {
 		case f.ending != isPaid && (f.repeat || f.double || f.moment != afterCommit), f.ending != isCancelled && f.reorder, f.moment != atExpiry && (f.after < 0 || f.after > o.Hold/3):
-			t.Fatalf("impossible fate %+v", f)
+			t.Fatalf("impossible plan %+v", f)
 		case f.reorder:
 			n["reorder"]++
 		case f.moment == afterAnswer:
