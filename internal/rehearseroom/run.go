@@ -112,7 +112,7 @@ func prepare(ctx context.Context, operator *caller, o Options) (*roomStart, erro
 	if err := operator.change(ctx, http.MethodPost, "/v1/sales/"+o.Sale+"/open", nil); err != nil {
 		return nil, err
 	}
-	s := &roomStart{gathers: now.Add(-time.Second), settled: make(chan struct{})}
+	s := &roomStart{gathers: now.Add(-time.Minute), settled: make(chan struct{})}
 	return s, s.move(ctx, operator, o, time.Now().Add(o.Gather))
 }
 
