@@ -76,6 +76,11 @@ func (h *hooked) do(ctx context.Context, call string, fn func() error) error {
 	return err
 }
 
+func (h *hooked) Latest(ctx context.Context, sale, item string, buyers []string) (found map[string]orders.Order, err error) {
+	err = h.do(ctx, "latest", func() error { found, err = h.Store.Latest(ctx, sale, item, buyers); return err })
+	return found, err
+}
+
 func (h *hooked) Sales(ctx context.Context, known string) (list []orders.Sale, version string, err error) {
 	err = h.do(ctx, "sales", func() error { list, version, err = h.Store.Sales(ctx, known); return err })
 	return list, version, err

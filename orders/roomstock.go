@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,43 +89,37 @@ func (t *RoomStock) Admit(ctx context.Context, sale, item, room, user string, si
 	if err != nil {
 		return err
 	}
-	if used := []string{""}; ci.recovered() {
-		if err := t.usedBefore(ctx, ci, []string{user}, []time.Time{since}, used); err != nil || used[0] != "" {
-			return err
-		}
+	if used, err := t.usedBefore(ctx, ci, []string{user}, []time.Time{since}); err != nil || used[0] != "" {
+		return err
 	}
 	_, err = t.admit(ctx, ci, room, user, since, max(valid.Milliseconds(), 1), quantity)
 	return err
 }
 
-// recovered reports whether Redis has lost the sale. It may then have forgotten who used the right to order; the database has all orders
-// of earlier epochs.
-func (ci *cachedItem) recovered() bool { return ci.sale.Epoch > 1 }
-
 // clockSkew is how far Redis' clock, by which orders are accepted, may be behind that of the waiting room.
 const clockSkew = 30 * time.Second
 
-// usedBefore fills in, for users whose order Redis does not know of, the order since then that the database has.
-func (t *RoomStock) usedBefore(ctx context.Context, ci *cachedItem, users []string, since []time.Time, used []string) error {
-	var hashes []string
-	for i, user := range users {
-		if used[i] == "" {
-			hashes = append(hashes, ci.sale.hash(hashUser, user))
-		}
+// usedBefore returns for each user the order since then that the database has, or "". If Redis has lost the sale, it may have forgotten who
+// used the right to order, while the database has all orders of earlier epochs; otherwise it returns "" for all.
+func (t *RoomStock) usedBefore(ctx context.Context, ci *cachedItem, users []string, since []time.Time) (used []string, err error) {
+	used = make([]string, len(users))
+	if ci.sale.Epoch <= 1 || len(users) == 0 {
+		return used, nil
 	}
-	if len(hashes) == 0 {
-		return nil
+	hashes := make([]string, len(users))
+	for i, user := range users {
+		hashes[i] = ci.sale.hash(hashUser, user)
 	}
 	latest, err := t.store.Latest(ctx, ci.sale.ID, ci.item.ID, hashes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, user := range users {
-		if o, ok := latest[ci.sale.hash(hashUser, user)]; ok && used[i] == "" && o.AcceptedAt.After(since[i].Add(-clockSkew)) {
+	for i := range users {
+		if o, ok := latest[hashes[i]]; ok && o.AcceptedAt.After(since[i].Add(-clockSkew)) {
 			used[i] = o.ID.String()
 		}
 	}
-	return nil
+	return used, nil
 }
 
 // Revoke takes back what Admit gave to a user who was admitted at since, or is about to give, and reports whether it has been used.
@@ -168,6 +163,11 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 	if err != nil {
 		return 0, false, 0, nil, err
 	}
+	// Before Redis is asked: whose order is found here has no free unit there any more.
+	before, err := t.usedBefore(ctx, ci, users, since)
+	if err != nil {
+		return 0, false, 0, nil, err
+	}
 	args := make([]any, 1, 1+len(users))
 	args[0] = room
 	for _, user := range users {
@@ -204,9 +204,7 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 				used[i] = revoked
 			}
 		}
-	}
-	if d.err == nil && ci.recovered() {
-		d.err = t.usedBefore(ctx, ci, users, since, used)
+		used[i] = cmp.Or(used[i], before[i])
 	}
 	return free, ci.item.Final, lag, used, d.err
 }

@@ -1,6 +1,7 @@
 package orders_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -237,6 +238,51 @@ func TestARoomOutlivesRedis(t *testing.T) {
 		}
 	}
 	in.verified(p, sale.ID)
+}
+
+// After a recovery a room also reads from the database who has ordered. An order that is committed meanwhile takes its unit and the turn in
+// what the room is told, not the turn alone: the room would give one turn too many.
+func TestAnOrderWhileARoomLooksAfterARecovery(t *testing.T) {
+	t.Parallel()
+	in := installOn(t, testenv.StartRedis(t).URL())
+	p := in.start()
+	in.work(p)
+	sale, turns := in.guarded(p)
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	in.opened(p, sale.ID, 2)
+	since := time.Now()
+	in.answered("admit", func() error {
+		return turns.Admit(t.Context(), sale.ID, "shoe", "room", "ann", since, 1, time.Minute)
+	})
+	var once sync.Once
+	p.store.before.Store(new(hook(func(_ context.Context, call string) error {
+		if call == "latest" {
+			once.Do(func() { in.settled(p, in.order(p, sale.ID, "ann", "", 1).Order.ID) })
+		}
+		return nil
+	})))
+	for range 2 {
+		in.answered("look", func() error {
+			free, _, _, used, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"ann"}, []time.Time{since})
+			if err == nil && used[0] != "" && free != sale.Items[0].Stock-1 {
+				t.Errorf("%d units are free, and ann has used her turn", free)
+			}
+			return err
+		})
+	}
+}
+
+// A Redis that replaced the one that the sale was loaded into may have an earlier state, in which units are free that have been sold since.
+func TestARoomDoesNotLookAtAnotherRedis(t *testing.T) {
+	t.Parallel()
+	in := installOn(t, testenv.StartRedis(t).URL())
+	p := in.start()
+	sale, turns := in.guarded(p)
+	key := fmt.Sprintf("%s:{%s:shoe}:1:item", in.namespace, sale.ID)
+	must(t, in.rdb.HSet(t.Context(), key, "run", "another").Err())
+	if _, _, _, _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrRecovering) {
+		t.Errorf("%v", err)
+	}
 }
 
 // A room's visitors are not told that there is no such sale while the process that they reach has not read it yet.

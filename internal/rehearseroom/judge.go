@@ -122,7 +122,7 @@ func (c *evidence) judge() {
 	})
 	c.find("W17", "who takes a turn in time gets a unit", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.claimCode != 0 && v.inTime }, func(v *visitor) {
-			f.Check(v.claimed && v.ordered, "%s: claim %d, ordered %t", v.user, v.claimCode, v.ordered)
+			f.Check(v.claimed && v.ordered, "%s: claim %d, order %d, ended %s", v.user, v.claimCode, v.orderCode, v.final)
 		})
 	})
 	c.find("W18", "everybody is told how it ends", c.toldTheEnd)
@@ -152,7 +152,7 @@ func (c *evidence) judge() {
 }
 
 // byClock are the properties for which a visitor's clock is compared with a time that was told.
-var byClock = []string{"W7", "W9", "W14", "W17", "W19"}
+var byClock = []string{"W7", "W8", "W9", "W14", "W17", "W19"}
 
 // find adds the finding on a property.
 func (c *evidence) find(property, title string, look func(*rehearse.Finding)) {

@@ -30,6 +30,7 @@ type visitor struct {
 	claimed       bool
 	inTime        bool // claimed before turn_until
 	claimCode     int
+	orderCode     int
 	ordered       bool
 	twice         int // status of a second order
 	sniped        int // status of an order without a turn
@@ -72,11 +73,10 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 			if v.ordered {
 				break
 			}
-			code, err := v.order(ctx, api, o, "first")
-			if err != nil {
+			if v.orderCode, err = v.order(ctx, api, o, "first"); err != nil {
 				return err
 			}
-			v.ordered = code == http.StatusAccepted
+			v.ordered = v.orderCode == http.StatusAccepted
 			if v.twice, err = v.order(ctx, api, o, "second"); err != nil {
 				return err
 			}

@@ -4,11 +4,12 @@
 -- KEYS  prelude.lua
 -- ARGV  1 room that asks, 2... hashes of buyers
 -- Reply {1 if orders need a turn of the room, free, id of the order that waits or '', for each buyer the id of the order,
---       'revoked' and when the buyer was admitted, or ''}, or {} when Redis does not have the item, or the item is being recovered
+--       'revoked' and when the buyer was admitted, or ''}, or {} when Redis does not have the item, or may have it in an earlier state, or
+--       the item is being recovered
 --
 -- One step: an order takes its units and uses the right at once, so the waiting room neither promises its units twice nor loses them.
-local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'room')
-if not it[1] or it[3] then
+local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'room', 'run')
+if not it[1] or it[3] or not is_server(it[5]) then
   return {}
 end
 local reply = {it[4] == ARGV[1] and 1 or 0, it[1] - it[2] + redis.call('SCARD', returned)}
