@@ -14,8 +14,9 @@ type joinCall struct {
 }
 
 type joinResult struct {
-	place   *place
-	created bool
+	place    *place
+	created  bool
+	startsAt int64 // of the room, when the place was read
 }
 
 // Join gives the visitor a place for up to quantity units, or returns the place that the visitor has. It is in the database then.
@@ -67,7 +68,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		return Place{}, false, err
 	}
 	p = s.placeWithToken(v, got.place)
-	if v.Mode == ModeDraw && got.place.joinedAt < v.StartsAt.UnixMilli() {
+	if v.Mode == ModeDraw && got.place.joinedAt < got.startsAt {
 		if p.Receipt, err = s.receipt(v, got.place); err != nil {
 			return Place{}, false, err
 		}
@@ -78,16 +79,15 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joinResult]) {
 	var v *view
 	var now int64
-	current, fresh, err := s.store.join(ctx, name, func() (joiners []joiner, startsAt int64) {
+	current, fresh, startsAt, err := s.store.join(ctx, name, func() (joiners []joiner) {
 		for _, c := range take() {
 			v = c.In.view
 			joiners = append(joiners, c.In.who)
 		}
-		if v == nil {
-			return nil, 0
+		if v != nil {
+			now = v.clockNow(s.now())
 		}
-		now = v.clockNow(s.now())
-		return joiners, v.StartsAt.UnixMilli()
+		return joiners
 	}, func(old *place) (again int, ok bool) {
 		state := old.state(&v.room, old.position, now)
 		if state == StateLeft {
@@ -108,7 +108,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			c.Err = &RejoinError{time.Duration(wait) * time.Millisecond}
 			continue
 		}
-		c.Out = joinResult{p, fresh[p.subject]}
+		c.Out = joinResult{p, fresh[p.subject], startsAt}
 		delete(fresh, p.subject) // the first of several gets 201
 	}
 }

@@ -120,7 +120,7 @@ func (v *view) placeOf(p *place, now int64) Place {
 	r, lane := &v.room, v.laneOf(p)
 	l := &r.lanes[lane]
 	position := int64(-1)
-	if r.Mode == ModeFIFO || r.drawn() || p.joinedAt >= r.StartsAt.UnixMilli() {
+	if r.Mode == ModeFIFO || r.drawn() { // before, a copy that does not know of a moved start could tell a position that is drawn later
 		position = v.position(lane, p.laneNumber)
 	}
 	if p.position >= 0 {

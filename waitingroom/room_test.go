@@ -568,6 +568,40 @@ func TestRate(t *testing.T) {
 	})
 }
 
+// A process does not know for a moment that an operator has put the start off. Who joins there is drawn, has a receipt, and is told no position
+// that the draw would change.
+func TestAStartThatIsPutOffElsewhere(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		var later waitingroom.Definition
+		h.open(func(d *waitingroom.Definition) {
+			d.Mode, d.StartsAt = waitingroom.ModeDraw, time.Now().Add(time.Second)
+			later = *d
+		})
+		h.join("early")
+		other := h.process()
+		if err := other.SetClock(t.Context(), h.at); err != nil {
+			t.Fatal(err)
+		}
+		later.StartsAt = later.StartsAt.Add(time.Minute)
+		if _, _, err := other.Put(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.SetClock(t.Context(), h.at.Add(2*time.Second)); err != nil { // also the database's
+			t.Fatal(err)
+		}
+		if p := h.joined("ann"); p.Receipt == "" || p.Position != 0 {
+			t.Errorf("%+v", p)
+		}
+		if p := h.place("ann"); p.State != waitingroom.StateGathering || p.Position != 0 {
+			t.Errorf("%+v", p)
+		}
+		h.later(2 * time.Minute)
+		if s, err := h.rooms.Room(t.Context(), name); err != nil || s.Draw.N != 2 {
+			t.Errorf("%d places were drawn, %v", s.Draw.N, err)
+		}
+	})
+}
+
 // W8, W25 to W28: the draw is among those who joined before the start, and a stranger can check it.
 func TestDraw(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
@@ -588,7 +622,7 @@ func TestDraw(t *testing.T) {
 		}
 		h.shop.free = 0
 		h.jump(time.Minute)
-		if p := h.joined("late"); p.Position != 51 {
+		if p := h.joined("late"); p.State != waitingroom.StateGathering || p.Position != 0 || p.Receipt != "" {
 			t.Errorf("who came after the start, before the draw: %+v", p)
 		}
 		h.later(time.Second)

@@ -108,8 +108,9 @@ type joiner struct {
 }
 
 // join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
-// take is called with the lock, for them and for when the room starts. It returns the current places of all, except those who ask for a lane that the room does not have any more. replaceable also returns what the new place's again is.
-func (s *Store) join(ctx context.Context, name string, take func() (joiners []joiner, startsAt int64), replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, err error) {
+// take is called with the lock. It returns the current places of all, except those who ask for a lane that the room does not have any more, and
+// when the room starts. replaceable also returns what the new place's again is.
+func (s *Store) join(ctx context.Context, name string, take func() []joiner, replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, startsAt int64, err error) {
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
 		var joined, now int64
 		var lanes []laneTail
@@ -122,9 +123,13 @@ func (s *Store) join(ctx context.Context, name string, take func() (joiners []jo
 		}, name); err != nil {
 			return err
 		}
-		joiners, startsAt := take()
+		joiners := take()
 		if len(joiners) == 0 {
 			return nil
+		}
+		// As it is while the tail is locked: a view may not know yet that an operator has moved the start.
+		if err := s.each(ctx, tx, `SELECT starts_at FROM waiting_rooms WHERE room = $1`, func(rows *sql.Rows) error { return rows.Scan(&startsAt) }, name); err != nil {
+			return err
 		}
 		subjects := make([]string, len(joiners))
 		for i := range joiners {
@@ -162,7 +167,7 @@ func (s *Store) join(ctx context.Context, name string, take func() (joiners []jo
 			most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`, name, joined, now < startsAt, most, encode(lanes))
 		return err
 	})
-	return places, fresh, err
+	return places, fresh, startsAt, err
 }
 
 // assignNumbers gives numbers after joined to the joiners that have no place in places, or one that may be replaced, counts them in their lanes,
