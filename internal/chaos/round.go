@@ -177,18 +177,24 @@ func (c *cluster) heal(ctx context.Context) error {
 	return c.ready(healTime)
 }
 
-// drain waits until the crowd has seen everything settle. Asynq looks for tasks of dead workers when a server starts, and then
-// once a minute, so restarting the workers when there are such tasks shortens the wait.
+// drain waits until the crowd has seen everything settle and no task is left, for which it has the time of a round again. Asynq looks for
+// tasks of dead workers when a server starts, and then once a minute, so restarting the workers when there are such tasks shortens the wait.
 func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
+	var until time.Time
 	for {
 		select {
 		case <-over:
-			return
+			over, until = nil, time.Now().Add(c.drainTime)
 		case <-ctx.Done():
 			return
 		case <-again.C:
+		}
+		if over == nil {
+			if left, err := c.lookAtQueues(ctx); err == nil && left.Count == 0 || time.Now().After(until) {
+				return
+			}
 		}
 		if n, err := c.releaseAbandonedTasks(ctx); err != nil || n == 0 {
 			continue // retried
