@@ -45,7 +45,7 @@ func TestRulesTest(t *testing.T) {
 		}
 	}
 	if err == nil || json.Unmarshal([]byte(out), &got) != nil || got.File != slower || got.Version == "" || len(got.Cases) != 5 ||
-		got.Cases[0].OK || got.Cases[0].Line != 2 || got.Cases[0].Failure == "" || !got.Cases[1].OK || got.Cases[1].Name != "a VIP searches on" {
+		got.Cases[0].OK || got.Cases[0].Line != 2 || got.Cases[0].Failure == "" || !got.Cases[1].OK || got.Cases[1].Name != "a VIP searches without a limit" {
 		t.Errorf("%v:\n%s", err, out)
 	}
 
