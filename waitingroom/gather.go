@@ -30,6 +30,9 @@ func (s *Service) root(ctx context.Context, q querier, r *room) ([]byte, error) 
 		return nil, err
 	}
 	defer s.unlockRefresh()
+	if err := s.confirm(ctx, q, r); err != nil {
+		return nil, err
+	}
 	if err := s.grow(ctx, q, r, r.gathered); err != nil {
 		return nil, err
 	}
@@ -43,23 +46,16 @@ func (s *Service) root(ctx context.Context, q querier, r *room) ([]byte, error) 
 
 // grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller holds the lock of the refreshes.
 func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) error {
+	if t := s.trees[r.Room]; t != nil && t.size() >= upTo {
+		return nil
+	}
+	if err := s.confirm(ctx, q, r); err != nil {
+		return err
+	}
 	t := s.trees[r.Room]
 	if t == nil {
 		t = newTree()
 		s.trees[r.Room] = t
-	}
-	if t.size() >= upTo {
-		return nil
-	}
-	if t.size() > 0 { // a database that lost its last commits has given their numbers to others
-		last, err := s.store.find(ctx, q, ofNumbers, r.Room, encode([]int64{t.size()}))
-		if err != nil {
-			return err
-		}
-		if len(last) != 1 || !bytes.Equal(t.last, leaf(r.Room, last[0].entry())) {
-			t = newTree()
-			s.trees[r.Room] = t
-		}
 	}
 	return s.store.listed(ctx, q, r.Room, t.size(), upTo, func(p *place) error {
 		if p.number != t.size()+1 {
@@ -67,4 +63,21 @@ func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) erro
 		}
 		return t.add(leaf(r.Room, p.entry()))
 	})
+}
+
+// confirm forgets the leaves of a room if the database has another place with the number of the last one: a database that lost its last
+// commits has given their numbers to others. The caller holds the lock of the refreshes.
+func (s *Service) confirm(ctx context.Context, q querier, r *room) error {
+	t := s.trees[r.Room]
+	if t == nil || t.size() == 0 {
+		return nil
+	}
+	last, err := s.store.find(ctx, q, ofNumbers, r.Room, encode([]int64{t.size()}))
+	if err != nil {
+		return err
+	}
+	if len(last) != 1 || !bytes.Equal(t.last, leaf(r.Room, last[0].entry())) {
+		delete(s.trees, r.Room)
+	}
+	return nil
 }

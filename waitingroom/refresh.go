@@ -77,14 +77,17 @@ func (s *Service) reread(ctx context.Context) (err error) {
 		return err
 	}
 	before := *s.views.Load()
-	views := make(map[string]*view, len(rooms))
+	views, damaged := make(map[string]*view, len(rooms)), make(map[string]error)
+	reading, enough := context.WithTimeout(ctx, readWithin) // long lists are read in several refreshes, so that they delay no other room
+	defer enough()
 	for i := range rooms {
 		r := &rooms[i]
-		v, err := s.renew(ctx, before[r.Room], r, at)
+		v, err := s.renew(ctx, reading, before[r.Room], r, at)
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			return err
-		case err != nil: // the other rooms go on, and this one is stale
+		case err != nil: // the other rooms go on, and this one is shown as it was
+			damaged[r.Room] = err
 			if at.Sub(s.damagedAt) > 10*time.Second {
 				s.damagedAt = at
 				s.opts.Logger.ErrorContext(ctx, "a waiting room cannot be read", slog.String("room", r.Room), slog.Any("error", err))
@@ -109,6 +112,7 @@ func (s *Service) reread(ctx context.Context) (err error) {
 		}
 	}
 	s.views.Store(&views)
+	s.damaged.Store(&damaged)
 	for _, changed := range news {
 		close(changed)
 	}
@@ -121,8 +125,8 @@ func (v *view) changedSince(old *view) bool {
 		v.drawn() != old.drawn()
 }
 
-// renew returns the view of a room, which continues an older one.
-func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (v *view, err error) {
+// renew returns the view of a room, which continues an older one. A list of places is read until reading ends.
+func (s *Service) renew(ctx, reading context.Context, old *view, r *room, at time.Time) (v *view, err error) {
 	if r.deleted() || old != nil && !old.sameLanes(&r.Definition) { // nobody had joined the old one
 		delete(s.trees, r.Room)
 		old = nil
@@ -160,9 +164,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 		}
 	}
 	if r.Mode == ModeDraw && !r.drawn() {
-		reading, cancel := context.WithTimeout(ctx, readWithin) // a long list is read in several refreshes, so that it delays no other room
-		_ = s.grow(reading, s.store.db, r, r.gathered)          // the draw reads on, and returns what is wrong with the list
-		cancel()
+		_ = s.grow(reading, s.store.db, r, r.gathered) // the draw reads on, and returns what is wrong with the list
 	}
 	return v, s.readSkipped(ctx, v, old)
 }
@@ -232,6 +234,9 @@ func (s *Service) view(ctx context.Context, name string) (*view, error) {
 	if v == nil || v.stale(s.now()) {
 		if err := s.refreshOnce(ctx); err != nil {
 			return nil, err
+		}
+		if err := (*s.damaged.Load())[name]; err != nil {
+			return nil, unavailable(err)
 		}
 		if v = (*s.views.Load())[name]; v == nil {
 			return nil, fmt.Errorf("%w: %s", ErrUnknownRoom, name)

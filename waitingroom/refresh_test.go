@@ -68,5 +68,11 @@ func TestADamagedRoomStopsNoOther(t *testing.T) {
 		if s, err := h.rooms.Room(t.Context(), "damaged"); err != nil || s.Phase != waitingroom.PhaseRecovering {
 			t.Errorf("%v, %v", s.Phase, err)
 		}
+		if p, err := h.rooms.Place(t.Context(), "damaged", user("ann")); !errors.Is(err, waitingroom.ErrUnavailable) {
+			t.Errorf("a place of the damaged room: %+v, %v", p, err)
+		}
+		if s, err := h.process().Room(t.Context(), "damaged"); !errors.Is(err, waitingroom.ErrUnavailable) {
+			t.Errorf("the damaged room in a process that has never read it: %+v, %v", s, err)
+		}
 	})
 }

@@ -663,6 +663,29 @@ func TestDraw(t *testing.T) {
 	})
 }
 
+// A database that has lost its last commits gives their numbers to others: as many as before, but not the same.
+func TestADrawOfOthers(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) {
+			d.Mode, d.StartsAt = waitingroom.ModeDraw, time.Now().Add(time.Minute)
+		})
+		h.join(people(3)...)
+		if err := h.rooms.Refresh(t.Context()); err != nil { // reads the three
+			t.Fatal(err)
+		}
+		h.exec(`UPDATE waiting_places SET subject = 'of somebody else' WHERE seq = 3`)
+		h.jump(time.Minute)
+		h.later(time.Second)
+		var list bytes.Buffer
+		if err := h.rooms.WriteDraw(t.Context(), name, &list); err != nil {
+			t.Fatal(err)
+		}
+		if drawn, err := waitingroom.VerifyDraw(&list); err != nil || drawn.N != 3 {
+			t.Errorf("%+v, %v", drawn, err)
+		}
+	})
+}
+
 // The permutation is one to one, and index is its inverse.
 func TestPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -36,11 +36,12 @@ type Options struct {
 
 // Service runs waiting rooms. Every process of an installation has one. Make it with New; safe for concurrent use.
 type Service struct {
-	opts  Options
-	store *Store
-	keys  keys
-	views atomic.Pointer[map[string]*view]
-	now   func() time.Time // set only in tests
+	opts    Options
+	store   *Store
+	keys    keys
+	views   atomic.Pointer[map[string]*view]
+	damaged atomic.Pointer[map[string]error] // why the last refresh could not read a room, by its name
+	now     func() time.Time                 // set only in tests
 
 	joining  *batchers[*joinCall, joinResult]
 	claiming *batchers[*claimCall, *place]
@@ -71,6 +72,7 @@ func New(store *Store, opts Options) *Service {
 	}
 	s := &Service{opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), refreshing: make(chan struct{}, 1)}
 	s.views.Store(&map[string]*view{})
+	s.damaged.Store(&map[string]error{})
 	s.joining = newBatchers(s.joinBatch)
 	s.claiming = newBatchers(s.claimBatch)
 	s.leaving = newBatchers(s.leaveBatch)
