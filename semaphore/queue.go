@@ -227,17 +227,18 @@ func (sh *shard) askNow(key, name string) {
 	}
 }
 
-// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back. If it is for
-// an earlier attempt, that has already been given up, and the present one will have asked itself.
+// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back, unless a later
+// call with the same id has got it. If it is for an earlier attempt, that has already been given up, and the present one will have asked
+// itself.
 func (sh *shard) granted(h held) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	w := sh.entries[h.key]
 	switch {
 	case w == nil:
-		sh.enqueue(releaseOf(&h.ticket, -unshared))
+		sh.enqueue(abandonmentOf(&h.ticket))
 		return
-	case h.attempt != 0 && h.attempt != w.ticket.attempt:
+	case h.attempt != w.ticket.attempt:
 		return
 	}
 	token := h.token

@@ -190,6 +190,80 @@ func TestGivenUpAfterTheGrant(t *testing.T) {
 	})
 }
 
+// A waiter leaves while its grant is on its way, and the same request is sent again at once, as the HTTP API does at the deadline. The second
+// call keeps its permit, whatever the first one gives up.
+func TestTriedAgainAfterGivenUp(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		set, w := h.setOnWay()
+		s, other := of(t, set, "report"), h.defined("report", 1, long)
+		p := acquire(t, s, semaphore.Request{})
+		ctx, cancel := context.WithCancel(soon(t))
+		defer cancel()
+		waiter := call(ctx, t, s, semaphore.Request{ID: "order 17"})
+		await(t, other, func(st semaphore.Status) bool { return st.Waiting == 1 })
+		var second *caller
+		var once sync.Once
+		w.set(nil, func(cmd redis.Cmder) {
+			if slices.Contains(cmd.Args(), any("release")) {
+				once.Do(func() {
+					cancel()
+					<-waiter.done
+					second = call(soon(t), t, s, semaphore.Request{ID: "order 17", Try: true})
+					time.Sleep(20 * time.Millisecond) // it asks before this reply is read
+				})
+			}
+		})
+		release(t, p)
+		q := second.got()
+		if st := status(t, s); st.InUse != 1 { // sent after all that the two calls have sent
+			t.Errorf("%+v", st)
+		}
+		release(t, q)
+		if st := status(t, s); st.InUse != 0 || st.Waiting != 0 {
+			t.Errorf("%+v after the release", st)
+		}
+	})
+}
+
+// Two processes wait with the same ID and both leave, the last one while its grant is on its way, which does not arrive. Nobody holds it.
+func TestBothGivenUpWhileGranted(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		other := h.defined("report", 1, long)
+		set1, way1 := h.setOnWay()
+		set2, way2 := h.setOnWay()
+		s := of(t, set1, "report")
+		p := acquire(t, s, semaphore.Request{})
+		r := semaphore.Request{ID: "order 17"}
+		ctx, cancel := context.WithCancel(soon(t))
+		defer cancel()
+		last := call(ctx, t, s, r)
+		await(t, other, func(st semaphore.Status) bool { return st.Waiting == 1 })
+		ctx2, cancel2 := context.WithCancel(soon(t))
+		defer cancel2()
+		heard := way2.answered("acquire")
+		first := call(ctx2, t, of(t, set2, "report"), r)
+		<-heard
+		heard = way2.answered("release")
+		cancel2()
+		<-first.done
+		<-heard
+		var once sync.Once
+		way1.set(nil, func(cmd redis.Cmder) {
+			if slices.Contains(cmd.Args(), any("release")) {
+				once.Do(func() {
+					cancel()
+					<-last.done
+					cmd.SetErr(errors.New("the reply is lost"))
+				})
+			}
+		})
+		release(t, p)
+		if st := await(t, other, func(st semaphore.Status) bool { return st.InUse == 0 && st.Waiting == 0 }); st.Totals.Lost != 0 {
+			t.Errorf("it was held for a lease: %+v", st)
+		}
+	})
+}
+
 // Two processes wait with the same ID. The one that gets the permit gives up before the reply: it goes to the other one, not to the next in
 // the queue.
 func TestGivenUpAfterTheGrantToTheOther(t *testing.T) {

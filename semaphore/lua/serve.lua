@@ -67,16 +67,16 @@ local function serve(s)
       tell(e.process, 'come ' .. key .. ' ' .. s.name)
     elseif not e.multi then
       quit(s, key)
-      e.unclaimed = e.process ~= process
+      e.unclaimed = e.process ~= process or not e.attempt or e.attempt == 0
       local token, lease = grant({ s }, key, e)
       if e.unclaimed then
         tell(e.process, 'come ' .. key .. ' ' .. s.name)
-      else -- its process is the caller and reads the reply
+      else -- its process is the caller and reads the reply, by which the one call that it is for gets or gives up the permit
         granted[#granted + 1] = key
         granted[#granted + 1] = token
         granted[#granted + 1] = lease
         granted[#granted + 1] = s.name
-        granted[#granted + 1] = e.attempt or 0
+        granted[#granted + 1] = e.attempt
       end
     elseif e.called == 0 then
       -- It waits for other semaphores too, whose keys are not in this script: notify it to ask again.
