@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -373,6 +375,53 @@ func TestPendingRefusalsAreBounded(t *testing.T) {
 			t.Errorf("%d counters have refusals to be counted, want %d", n, most)
 		}
 	})
+}
+
+// Refusals that one server of a cluster does not count do not keep decisions from the others.
+func TestRefusalsThatAreNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &uncounted{Store: memorystore.New(memorystore.Options{})}
+		g, err := admission.NewWithStore(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1h, count_rejected: true}"), admission.Options{
+			Secret: secret, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1000 {
+			for range 3 { // admitted, refused by the store, and by the cache
+				charge(t, g, admission.Request{User: strconv.Itoa(i)})
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- g.Run(ctx) }()
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if n := g.PendingRefusals(); store.refused.Load() != 10 || n != 0 {
+			t.Errorf("%d batches were sent, want 10, and %d refusals are left", store.refused.Load(), n)
+		}
+		if d := charge(t, g, admission.Request{User: "bob"}); !d.Admitted || d.Degraded {
+			t.Errorf("%+v", d)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// uncounted is a store that does not count refusals.
+type uncounted struct {
+	store.Store
+	refused atomic.Int32
+}
+
+func (s *uncounted) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
+	if call.Mode == store.Reject {
+		s.refused.Add(1)
+		return nil, admission.ErrUnavailable
+	}
+	return s.Store.Decide(ctx, call)
 }
 
 func TestNoDenyCache(t *testing.T) {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -67,14 +68,22 @@ func (g *Gate) listen(ctx context.Context) {
 // flush counts in the store the refusals that were made without asking it.
 func (g *Gate) flush(ctx context.Context) {
 	denials, tallies := g.denied.drain()
-	for len(tallies) > 0 {
+	var failure error
+	uncounted, failed := 0, false
+	for len(tallies) > 0 && g.breaker.Allows() {
 		n := min(len(tallies), flushBatch)
-		counts, err := g.askUntil(ctx, store.Call{Mode: store.Reject, Tallies: tallies[:n]}, time.Now().Add(flushTimeout), true)
+		within, cancel := context.WithTimeout(ctx, flushTimeout)
+		counts, err := g.store.Decide(within, store.Call{Mode: store.Reject, Tallies: tallies[:n]})
+		cancel()
 		if err != nil {
-			g.opts.Logger.Warn("admission: refusals not counted", "counters", n, "of", len(tallies), "error", err)
+			failure, uncounted = cmp.Or(failure, err), uncounted+n
 		}
-		if errors.Is(err, errResting) {
-			return
+		switch {
+		case err == nil, errors.Is(err, store.ErrTooMany): // overload is not an outage
+			g.breaker.Succeeded()
+		case !failed: // one failure in all: all batches may be for the one server of a cluster that does not answer
+			failed = true
+			g.breaker.Failed()
 		}
 		for i := range counts { // on a cluster, those of the nodes that answered
 			if counts[i].Struck {
@@ -82,6 +91,9 @@ func (g *Gate) flush(ctx context.Context) {
 			}
 		}
 		denials, tallies = denials[n:], tallies[n:]
+	}
+	if uncounted += len(tallies); uncounted > 0 {
+		g.opts.Logger.Warn("admission: refusals not counted", "counters", uncounted, "error", cmp.Or(failure, errResting))
 	}
 }
 
