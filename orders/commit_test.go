@@ -102,6 +102,31 @@ func TestTheSweeperCommitsWhatTheQueueLost(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(q, sale.ID) == 0 })
 }
 
+// A server that refuses to hand over the outbox of an item keeps the sweeper from no item of another server.
+func TestTheSweeperPassesWhatItCannotClaim(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	broken, sale := in.sale(p), in.sale(p)
+	in.order(p, broken.ID, "u", "", 1)
+	placed := in.order(p, sale.ID, "u", "", 1)
+	eventually(t, "the tasks are queued", func() bool { return in.deleteTasks() > 0 })
+	p.stop()
+	eventually(t, "no task is left", func() bool { return in.deleteTasks() == 0 })
+	pending := in.namespace + ":{" + broken.ID + ":shoe}:1:pending"
+	must(t, in.rdb.Rename(t.Context(), pending, pending+"-away").Err())
+	must(t, in.rdb.Set(t.Context(), pending, "of another kind", 0).Err())
+	q := in.start()
+	in.work(q)
+	if o := in.settled(q, placed.Order.ID); o.Status != orders.StatusConfirmed {
+		t.Errorf("order %+v", o)
+	}
+	must(t, in.rdb.Rename(t.Context(), pending+"-away", pending).Err())
+	for _, s := range []orders.Sale{broken, sale} {
+		eventually(t, "all is settled", func() bool { return in.verified(q, s.ID) == 0 })
+	}
+}
+
 // deleteTasks deletes all of this installation's Asynq tasks.
 func (in *installation) deleteTasks() (deleted int64) {
 	in.t.Helper()

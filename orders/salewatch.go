@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -83,8 +84,9 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 			lost = true
 			continue
 		case revision < ci.sale.Revision:
-			if err := w.configure(ctx, ci); err != nil {
-				return lost, err
+			if failed := w.configure(ctx, ci); failed != nil {
+				err = cmp.Or(err, failed) // the servers of other items may answer
+				continue
 			}
 			ci.forget()
 		}
@@ -92,7 +94,7 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 			ci.forget()
 		}
 	}
-	return lost, nil
+	return lost, err
 }
 
 // known returns the revision of each item on the server that holds it now, or -1 when that is not the one the item was loaded

@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -28,11 +29,22 @@ func (w *worker) sweep(ctx context.Context) error {
 			w.opts.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
 			pausedUntil = time.Now().Add(sweepPause)
 		}
+		unclaimed := 0
 		for _, ci := range items {
-			if err := w.sweepItem(ctx, ci); err != nil && ctx.Err() == nil {
+			err := w.sweepItem(ctx, ci)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			refused := errors.Is(err, errNotClaimed)
+			if refused {
+				unclaimed++
+			}
+			if !refused || unclaimed == 1 { // a server of many items that refuses to write is one message
 				w.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
-				if errors.Is(err, ErrUnavailable) {
-					pausedUntil = time.Now().Add(sweepPause)
+			}
+			if errors.Is(err, ErrUnavailable) {
+				pausedUntil = time.Now().Add(sweepPause)
+				if !refused { // the database is the same for all items
 					return
 				}
 			}
@@ -40,12 +52,14 @@ func (w *worker) sweep(ctx context.Context) error {
 	})
 }
 
-// sweepItem is one turn for one item.
+var errNotClaimed = errors.New("orders: the server of the item refuses to hand over its outbox")
+
+// sweepItem is one turn for one item. It returns errNotClaimed, or an error of the commits.
 func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 	for range sweepBatches {
 		records, err := claimScript.Run(ctx, w.rdb, ci.keys, sweepAge.Milliseconds(), commitMax).Slice()
 		if err != nil {
-			return unavailable(err)
+			return fmt.Errorf("%w: %w", errNotClaimed, unavailable(err))
 		}
 		batch := make([]Reservation, 0, len(records))
 		for _, record := range records {
