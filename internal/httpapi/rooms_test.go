@@ -705,6 +705,19 @@ func TestAJoinThatFailsIsCharged(t *testing.T) {
 	}
 }
 
+// TestARuleThatCannotDecideAJoin: that is the operator's fault, so the visitor does not see the rule.
+func TestARuleThatCannotDecideAJoin(t *testing.T) {
+	for _, captcha := range []string{"", `,"captcha":true`} {
+		b := setup(t, withCaptcha(t, "- {name: joins, match: {method: POST}, subject: caller, cost: rows, limit: 2, window: 1h}\n"), withRooms(t))
+		if w := call(b.Internal(), "PUT", door, definitionOf("fifo", time.Hour, captcha)); w.Code != 201 {
+			t.Fatalf("%s", w.Body)
+		}
+		if w := call(b.Public(), "POST", doorPlace, ""); w.Code != 500 || strings.Contains(w.Body.String(), "rows") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
 // TestOrdersNeedATurn: an order without a turn names the room; one whose turn Redis has forgotten is placed.
 func TestOrdersNeedATurn(t *testing.T) {
 	for _, body := range []string{shoe, `{"item":"sh\u006fe"}`} {

@@ -63,12 +63,17 @@ func (c *Charger) ChargeUnless(
 ) (rest context.Context, cancel context.CancelFunc, err error) {
 	r := request.Of(ctx)
 	rest, cancel, _, err = c.chargeOrSolve(ctx, within, r, c.RequestOf(r), nil, excused)
-	if errors.Is(err, admission.ErrInvalidRequest) {
-		p := problem.New(problem.Internal)
-		p.Cause = err
-		err = p
+	return rest, cancel, ownFault(err)
+}
+
+// ownFault returns err, and for a request to this API that a rule cannot decide an internal problem: the operator's fault, not the caller's.
+func ownFault(err error) error {
+	if !errors.Is(err, admission.ErrInvalidRequest) {
+		return err
 	}
-	return rest, cancel, err
+	p := problem.New(problem.Internal)
+	p.Cause = err
+	return p
 }
 
 // ChargeOnly is Charge for a request whose remaining work has no deadline.
@@ -105,7 +110,7 @@ func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding, needed 
 	_, cancel, solved, err := c.chargeOrSolve(ctx, 0, r, req, &b, nil)
 	cancel()
 	if err != nil || solved {
-		return err
+		return ownFault(err)
 	}
 	if yes, err := needed(); err != nil || !yes {
 		return err
