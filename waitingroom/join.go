@@ -16,7 +16,7 @@ type joinCall struct {
 type joinResult struct {
 	place    *place
 	created  bool
-	startsAt int64 // of the room, when the place was read
+	gathered int64 // places with a number up to it will be drawn, or have been
 }
 
 // Join gives the visitor a place for up to quantity units, or returns the place that the visitor has. It is in the database then.
@@ -68,7 +68,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		return Place{}, false, err
 	}
 	p = s.placeWithToken(v, got.place)
-	if v.Mode == ModeDraw && got.place.joinedAt < got.startsAt {
+	if v.Mode == ModeDraw && got.place.number <= got.gathered {
 		if p.Receipt, err = s.receipt(v, got.place); err != nil {
 			return Place{}, false, err
 		}
@@ -79,7 +79,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joinResult]) {
 	var v *view
 	var now int64
-	current, fresh, startsAt, err := s.store.join(ctx, name, func() (joiners []joiner) {
+	current, fresh, gathered, err := s.store.join(ctx, name, func() (joiners []joiner) {
 		for _, c := range take() {
 			v = c.In.view
 			joiners = append(joiners, c.In.who)
@@ -108,7 +108,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			c.Err = &RejoinError{time.Duration(wait) * time.Millisecond}
 			continue
 		}
-		c.Out = joinResult{p, fresh[p.subject], startsAt}
+		c.Out = joinResult{p, fresh[p.subject], gathered}
 		delete(fresh, p.subject) // the first of several gets 201
 	}
 }

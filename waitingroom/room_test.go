@@ -602,6 +602,37 @@ func TestAStartThatIsPutOffElsewhere(t *testing.T) {
 	})
 }
 
+// Somebody joins after the start, and somebody after the clock was set back to before it: both are drawn, and have receipts. Nobody is added to a
+// draw that has taken place.
+func TestTheClockIsSetBackBeforeTheDraw(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) {
+			d.Mode, d.StartsAt = waitingroom.ModeDraw, time.Now().Add(time.Second)
+		})
+		h.jump(2 * time.Second)
+		if p := h.joined("late"); p.Receipt != "" {
+			t.Errorf("after the start: %+v", p)
+		}
+		h.jump(-10 * time.Second)
+		if p := h.joined("early"); p.Receipt == "" {
+			t.Errorf("before the start: %+v", p)
+		}
+		receipt := h.joined("late").Receipt
+		h.later(20 * time.Second)
+		if p := h.joined("late"); receipt == "" || p.Receipt != receipt {
+			t.Errorf("receipt %q before the draw, then %+v", receipt, p)
+		}
+		h.jump(-20 * time.Second)
+		if p := h.joined("third"); p.Receipt != "" {
+			t.Errorf("after the draw: %+v", p)
+		}
+		h.later(40 * time.Second)
+		if s, err := h.rooms.Room(t.Context(), name); err != nil || s.Draw.N != 2 {
+			t.Errorf("%d places were drawn, %v", s.Draw.N, err)
+		}
+	})
+}
+
 // W8, W25 to W28: the draw is among those who joined before the start, and a stranger can check it.
 func TestDraw(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {

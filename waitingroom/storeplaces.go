@@ -109,14 +109,14 @@ type joiner struct {
 
 // join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
 // take is called with the lock. It returns the current places of all, except those who ask for a lane that the room does not have any more, and
-// when the room starts. replaceable also returns what the new place's again is.
-func (s *Store) join(ctx context.Context, name string, take func() []joiner, replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, startsAt int64, err error) {
+// the number up to which places are drawn. replaceable also returns what the new place's again is.
+func (s *Store) join(ctx context.Context, name string, take func() []joiner, replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, gathered int64, err error) {
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
-		var joined, now int64
+		var joined, startsAt, now int64
 		var lanes []laneTail
-		if err := s.each(ctx, tx, `UPDATE waiting_tails SET room = room WHERE room = $1 RETURNING joined, lanes, {now}`, func(rows *sql.Rows) error {
+		if err := s.each(ctx, tx, `UPDATE waiting_tails SET room = room WHERE room = $1 RETURNING joined, gathered, lanes, {now}`, func(rows *sql.Rows) error {
 			var text string
-			if err := rows.Scan(&joined, &text, &now); err != nil {
+			if err := rows.Scan(&joined, &gathered, &text, &now); err != nil {
 				return err
 			}
 			return json.Unmarshal([]byte(text), &lanes)
@@ -127,8 +127,8 @@ func (s *Store) join(ctx context.Context, name string, take func() []joiner, rep
 		if len(joiners) == 0 {
 			return nil
 		}
-		// As it is while the tail is locked: a view may not know yet that an operator has moved the start.
-		if err := s.each(ctx, tx, `SELECT starts_at FROM waiting_rooms WHERE room = $1`, func(rows *sql.Rows) error { return rows.Scan(&startsAt) }, name); err != nil {
+		// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the draw the clock may be set back.
+		if err := s.each(ctx, tx, `SELECT CASE WHEN drawn_at > 0 THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`, func(rows *sql.Rows) error { return rows.Scan(&startsAt) }, name); err != nil {
 			return err
 		}
 		subjects := make([]string, len(joiners))
@@ -159,15 +159,16 @@ func (s *Store) join(ctx context.Context, name string, take func() []joiner, rep
 			most = max(most, added[i].Quantity)
 		}
 		if now < startsAt {
+			gathered = joined
 			for i := range lanes {
 				lanes[i].Gathered = lanes[i].Joined
 			}
 		}
-		_, err = s.exec(ctx, tx, `UPDATE waiting_tails SET joined = $2, gathered = CASE WHEN $3 THEN $2 ELSE gathered END,
-			most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`, name, joined, now < startsAt, most, encode(lanes))
+		_, err = s.exec(ctx, tx, `UPDATE waiting_tails SET joined = $2, gathered = $3, most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`,
+			name, joined, gathered, most, encode(lanes))
 		return err
 	})
-	return places, fresh, startsAt, err
+	return places, fresh, gathered, err
 }
 
 // assignNumbers gives numbers after joined to the joiners that have no place in places, or one that may be replaced, counts them in their lanes,
