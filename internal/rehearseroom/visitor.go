@@ -55,8 +55,17 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 		}
 	}
 	header := v.header()
+	again := v.receipt == "" // it joined after a start that may be put off yet, and then gets its receipt by joining again
 	for asked := v.asked; ; {
 		v.note(&p, asked, start.time())
+		if again && p.Position > 0 {
+			again = false
+			var repeated place
+			if _, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &repeated); err != nil {
+				return err
+			}
+			v.receipt = repeated.Receipt
+		}
 		switch p.State {
 		case "turn":
 			if !v.silent && !v.claimed {
