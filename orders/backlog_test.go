@@ -22,7 +22,7 @@ func TestBacklog(t *testing.T) {
 		t.Helper()
 		b, err := p.Backlog(t.Context())
 		must(t, err)
-		inWork, err = p.InWork(t.Context())
+		inWork, err = p.InProgress(t.Context())
 		must(t, err)
 		return b.Orders, inWork
 	}

@@ -184,8 +184,8 @@ func (e *enqueuer) wakeWorkers(ctx context.Context) {
 // Queues are the names of the Asynq queues that accepted orders wait in.
 func (e *enqueuer) Queues() []string { return e.queueNames(accepted, e.queues) }
 
-// InWork returns the number of tasks that workers are processing, according to the queue's Redis. A task has one order or more.
-func (e *enqueuer) InWork(ctx context.Context) (int, error) {
+// InProgress returns the number of tasks that workers are processing, according to the queue's Redis. A task has one order or more.
+func (e *enqueuer) InProgress(ctx context.Context) (int, error) {
 	tasks, err := e.queued(ctx)
 	return tasks[taskActive], err
 }

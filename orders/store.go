@@ -21,7 +21,7 @@ type Verdict struct {
 	Taken []int
 }
 
-// Holding is an order that has to be loaded into Redis again after a loss.
+// Holding is an order that has units or a key, so it has to be loaded into Redis again after a loss.
 type Holding struct {
 	ID        ID
 	Item      string

@@ -68,7 +68,7 @@ func TestPassesAreOfTheSignersKey(t *testing.T) {
 	p := waitingroom.Place{Room: name, State: waitingroom.StateAdmitted, Number: 1, Position: 1, User: "ann", Token: "token", AdmittedAt: now, PassUntil: now.Add(time.Minute)}
 	services := map[string]*waitingroom.Service{"RS256": service(key), "EdDSA": service(nil)}
 	for signed, by := range services {
-		pass, tokens := must[string](t)(by.Pass(p)), must[waitingroom.Tokens](t)(by.Tokens(p, waitingroom.Terms{}))
+		pass, tokens := must[string](t)(by.Pass(p)), must[waitingroom.Tokens](t)(by.Tokens(p, waitingroom.TokenOptions{}))
 		if k := by.PublicKeys().Keys; len(k) != 1 || k[0].Algorithm != signed || !k[0].IsPublic() || !k[0].Valid() {
 			t.Errorf("%+v", k)
 		}
@@ -86,7 +86,7 @@ func TestPassesAreOfTheSignersKey(t *testing.T) {
 			}
 		}
 	}
-	foreign := must[waitingroom.Tokens](t)(services["RS256"].Tokens(p, waitingroom.Terms{Issuer: "https://op.example"}))
+	foreign := must[waitingroom.Tokens](t)(services["RS256"].Tokens(p, waitingroom.TokenOptions{Issuer: "https://op.example"}))
 	if _, err := services["RS256"].VerifyPass(name, foreign.Access, now); err == nil {
 		t.Error("a token of another issuer is a pass")
 	}
@@ -104,7 +104,7 @@ func TestPassesSurviveAChangeOfTheKey(t *testing.T) {
 		"kind":   {{Secret: newer, Signer: ed25519.NewKeyFromSeed(older)}, {Secret: newer, Signer: second, PreviousSigner: ed25519.NewKeyFromSeed(older)}, {Secret: newer, PreviousSigner: second}},
 	} {
 		before, meanwhile, other := waitingroom.New(nil, opts[0]), waitingroom.New(nil, opts[1]), waitingroom.New(nil, opts[2])
-		for _, pass := range []string{must[string](t)(before.Pass(p)), must[waitingroom.Tokens](t)(before.Tokens(p, waitingroom.Terms{})).Access} {
+		for _, pass := range []string{must[string](t)(before.Pass(p)), must[waitingroom.Tokens](t)(before.Tokens(p, waitingroom.TokenOptions{})).Access} {
 			if claims, err := meanwhile.VerifyPass(name, pass, now); err != nil || claims.Account() != "ann" {
 				t.Errorf("%s: %+v, %v", what, claims, err)
 			}
@@ -163,7 +163,7 @@ func TestAPassThatWasGivenUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			passes[who], passes[who+" of AWS"] = must[string](t)(h.rooms.Pass(p)), must[waitingroom.Tokens](t)(h.rooms.Tokens(p, waitingroom.Terms{})).Access
+			passes[who], passes[who+" of AWS"] = must[string](t)(h.rooms.Pass(p)), must[waitingroom.Tokens](t)(h.rooms.Tokens(p, waitingroom.TokenOptions{})).Access
 		}
 		check := func(when string, valid map[string]bool) {
 			t.Helper()

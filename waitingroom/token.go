@@ -155,10 +155,10 @@ func (s *Service) Pass(p Place) (string, error) {
 
 const useAccess = "access"
 
-// Terms are what Tokens can say otherwise than a pass.
-type Terms struct {
-	Issuer string        // empty: the issuer of passes, and the only one that VerifyPass accepts
-	For    time.Duration // since the visitor was admitted; 0, or longer than the pass: as long as the pass
+// TokenOptions are in what tokens may differ from a pass.
+type TokenOptions struct {
+	Issuer   string        // empty: the issuer of passes, and the only one that VerifyPass accepts
+	Lifetime time.Duration // from the admission on; 0, or longer than the pass: as long as the pass
 }
 
 // Tokens are three JWS in the form of AWS Virtual Waiting Room, which differ in the claim token_use only.
@@ -169,18 +169,18 @@ type Tokens struct {
 
 // Tokens returns the tokens of an admitted visitor. They are signed as passes are, and the access token is one. Nothing accepts the other two.
 // Repeated, they are the same, like a pass.
-func (s *Service) Tokens(p Place, t Terms) (Tokens, error) {
+func (s *Service) Tokens(p Place, opts TokenOptions) (Tokens, error) {
 	out := Tokens{Until: p.PassUntil}
-	if until := p.AdmittedAt.Add(t.For); t.For > 0 && until.Before(out.Until) {
+	if until := p.AdmittedAt.Add(opts.Lifetime); opts.Lifetime > 0 && until.Before(out.Until) {
 		out.Until = until
 	}
-	if t.Issuer == "" {
-		t.Issuer = issuer
+	if opts.Issuer == "" {
+		opts.Issuer = issuer
 	}
 	for use, token := range map[string]*string{useAccess: &out.Access, "refresh": &out.Refresh, "id": &out.ID} {
 		var err error
 		if *token, err = s.sign(p, PassClaims{
-			Claims: jwt.Claims{Issuer: t.Issuer, Subject: p.Token, ID: p.Token, Expiry: jwt.NewNumericDate(out.Until)}, Use: use, User: p.User,
+			Claims: jwt.Claims{Issuer: opts.Issuer, Subject: p.Token, ID: p.Token, Expiry: jwt.NewNumericDate(out.Until)}, Use: use, User: p.User,
 		}); err != nil {
 			return Tokens{}, err
 		}

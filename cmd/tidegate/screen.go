@@ -259,7 +259,7 @@ func (b *sections) sales(all []livepage.Sale) {
 }
 
 func (b *sections) queue(q *livepage.Queue, windowMS int64) {
-	text := fmt.Sprintf("%d waiting, oldest %s, %d in progress, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InWork, perSecond(q.Committed, windowMS))
+	text := fmt.Sprintf("%d waiting, oldest %s, %d in progress, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InProgress, perSecond(q.Committed, windowMS))
 	if q.Waiting == 0 {
 		text = perSecond(q.Committed, windowMS) + " committed, none waiting"
 	}

@@ -35,7 +35,7 @@ func busy() *livepage.Frame {
 			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []livepage.Item{{Item: "hat", Stock: 7, Free: new(7)}}},
 			{Sale: "next", State: "scheduled", Draft: true, StartsAt: noon.Add(time.Hour), Items: []livepage.Item{{Item: "cap", Stock: 1, Free: new(1)}}},
 		}), MoreSales: 9, MoreSemaphores: 1,
-		Queue:      part(livepage.Queue{Waiting: 42, InWork: 7, OldestMS: 1234, Committed: 180, Dead: []livepage.Dead{{OrderID: "01"}}, MoreDead: true}),
+		Queue:      part(livepage.Queue{Waiting: 42, InProgress: 7, OldestMS: 1234, Committed: 180, Dead: []livepage.Dead{{OrderID: "01"}}, MoreDead: true}),
 		Semaphores: part([]livepage.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
 		Bans:       part(livepage.Bans{Count: 1, Bans: []livepage.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
 	}

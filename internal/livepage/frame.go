@@ -135,7 +135,7 @@ type Lane struct {
 // A Queue is the state of orders that are accepted but not committed to the database.
 type Queue struct {
 	Waiting   int    `json:"waiting"`
-	InWork    int    `json:"in_work"` // tasks that workers are processing; a task has one order or more
+	InProgress    int    `json:"in_progress"` // tasks that workers are processing; a task has one order or more
 	OldestMS  int64  `json:"oldest_ms"`
 	Committed uint64 `json:"committed"` // in the window, as far as this process was notified
 	Dead      []Dead `json:"dead"`      // the first ones

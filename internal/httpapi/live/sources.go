@@ -28,7 +28,7 @@ type Orders interface {
 	SaleStates() ([]orders.SaleStatus, error)
 	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Backlog(ctx context.Context) (orders.Backlog, error)
-	InWork(ctx context.Context) (int, error)
+	InProgress(ctx context.Context) (int, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Committed() uint64
 }
@@ -168,7 +168,7 @@ func (p *Collector) queue(ctx context.Context) (livepage.Queue, error) {
 		return q, err
 	}
 	q.Waiting, q.OldestMS = backlog.Orders, backlog.Oldest.Milliseconds()
-	if q.InWork, err = p.Orders.InWork(ctx); err != nil {
+	if q.InProgress, err = p.Orders.InProgress(ctx); err != nil {
 		return q, err
 	}
 	letters, err := p.Orders.DeadLetters(ctx, orders.ID{}, mostDead)

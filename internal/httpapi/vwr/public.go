@@ -122,9 +122,9 @@ type tokens struct {
 }
 
 func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
-	var terms waitingroom.Terms
+	var opts waitingroom.TokenOptions
 	if in.private {
-		terms.Issuer = in.fields["issuer"]
+		opts.Issuer = in.fields["issuer"]
 		if in.fields["validity_period"] != "" {
 			seconds, err := in.number("validity_period")
 			if err != nil {
@@ -133,9 +133,9 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 			if most := int(waitingroom.MaxPassLifetime / time.Second); seconds < 1 || seconds > most {
 				return nil, problem.InvalidAt("body.validity_period", "must be 1 to "+strconv.Itoa(most)+" seconds")
 			}
-			terms.For = time.Duration(seconds) * time.Second
+			opts.Lifetime = time.Duration(seconds) * time.Second
 		}
-		if len(terms.Issuer) > 255 {
+		if len(opts.Issuer) > 255 {
 			return nil, problem.InvalidAt("body.issuer", "must have at most 255 bytes")
 		}
 	}
@@ -164,7 +164,7 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 	case place.State != waitingroom.StateAdmitted:
 		return nil, expired
 	}
-	signed, err := h.Rooms.Tokens(place, terms)
+	signed, err := h.Rooms.Tokens(place, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ export function drawQueue(parent, part, window) {
   const q = part.value;
   const facts = [
     ['accepted, not yet committed', count(q.waiting)],
-    ['tasks in progress', count(q.in_work)],
+    ['tasks in progress', count(q.in_progress)],
     ['oldest order', q.waiting ? duration(q.oldest_ms) + ' old' : '–'],
     ['committed', `${rate(q.committed * 1000 / window)}/s, counted over ${seconds(window)}`],
     ['dead letters', count(q.dead.length) + (q.more_dead ? ' and more' : '')],
