@@ -30,6 +30,9 @@ type watched struct {
 }
 
 func (s *watched) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
+	if err := ctx.Err(); err != nil { // as a store on a server
+		return nil, err
+	}
 	s.mu.Lock()
 	s.calls = append(s.calls, call)
 	s.mu.Unlock()
@@ -406,6 +409,28 @@ func TestRefusalsThatAreNotCounted(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A stop in the middle of counting refusals loses none of them.
+func TestAStopCountsTheRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		st := &watched{Store: memorystore.New(memorystore.Options{})}
+		g := quickGate(t, st, "- {name: r, subject: user, limit: 1, window: 1h, count_rejected: true}")
+		for i := range 1000 {
+			for range 3 {
+				charge(t, g, admission.Request{User: strconv.Itoa(i)})
+			}
+		}
+		st.asked()
+		st.hook = cancel
+		if err := g.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := st.asked(); n != 10 {
+			t.Errorf("%d batches were counted, want 10", n)
 		}
 	})
 }

@@ -32,9 +32,8 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { _ = g.live.Run(ctx) })
 	wg.Wait()
-	ctx = context.WithoutCancel(ctx)
 	g.flush(ctx) // refusals of the last second
-	g.bans.Flush(ctx)
+	g.bans.Flush(context.WithoutCancel(ctx))
 	return nil
 }
 
@@ -68,9 +67,11 @@ func (g *Gate) listen(ctx context.Context) {
 // flush counts in the store the refusals that were made without asking it.
 func (g *Gate) flush(ctx context.Context) {
 	denials, tallies := g.denied.drain()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin) // a stop loses nothing
+	defer cancel()
 	var failure error
 	uncounted, failed := 0, false
-	for len(tallies) > 0 && g.breaker.Allows() {
+	for len(tallies) > 0 && ctx.Err() == nil && g.breaker.Allows() {
 		n := min(len(tallies), flushBatch)
 		within, cancel := context.WithTimeout(ctx, flushTimeout)
 		counts, err := g.store.Decide(within, store.Call{Mode: store.Reject, Tallies: tallies[:n]})
@@ -97,7 +98,8 @@ func (g *Gate) flush(ctx context.Context) {
 	}
 }
 
-// flushBatch is how many counters one script updates: takes Redis less than a millisecond.
-const flushBatch = 100
-
-const flushTimeout = time.Second // nobody waits for a batch
+const (
+	flushBatch   = 100             // counters that one script updates: takes Redis less than a millisecond
+	flushTimeout = time.Second     // of a batch: nobody waits for it
+	flushWithin  = 5 * time.Second // of all: a stop does
+)

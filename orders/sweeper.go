@@ -14,7 +14,7 @@ const (
 	sweepInterval = time.Second
 	sweepAge      = 5 * time.Second // Asynq itself finds a dead worker's tasks after one to two minutes
 	sweepBatches  = 4               // per item and turn: the sweeper supplements the queue and does not replace it
-	sweepPause    = 5 * time.Second // after a failed commit, to spare a slow database
+	sweepPause    = 5 * time.Second // after a failed commit or reading, to spare a slow server
 )
 
 // sweep commits orders that have been in the outbox for sweepAge, until ctx ends.
@@ -29,24 +29,19 @@ func (w *worker) sweep(ctx context.Context) error {
 			w.opts.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
 			pausedUntil = time.Now().Add(sweepPause)
 		}
-		unclaimed := 0
+		logged := make(map[string]bool) // a server of many items that refuses to write is one message
 		for _, ci := range items {
 			err := w.sweepItem(ctx, ci)
 			if err == nil || ctx.Err() != nil {
 				continue
 			}
-			refused := errors.Is(err, errNotClaimed)
-			if refused {
-				unclaimed++
-			}
-			if !refused || unclaimed == 1 { // a server of many items that refuses to write is one message
+			if !logged[err.Error()] {
+				logged[err.Error()] = true
 				w.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 			}
-			if errors.Is(err, ErrUnavailable) {
+			if errors.Is(err, ErrUnavailable) && !errors.Is(err, errNotClaimed) { // the database is the same for all items
 				pausedUntil = time.Now().Add(sweepPause)
-				if !refused { // the database is the same for all items
-					return
-				}
+				return
 			}
 		}
 	})

@@ -36,7 +36,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if quantity < 1 || quantity > most {
 		return Place{}, false, invalid("quantity", "be 1 to %d, got %d", most, quantity)
 	}
-	subject, _, err := s.identify(v, who)
+	subject, known, err := s.identify(v, who)
 	if err != nil {
 		return Place{}, false, err
 	}
@@ -47,10 +47,11 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	now := v.clockNow(s.now())
 	switch {
 	case v.ended != "":
-		p, err := s.Place(ctx, name, who) // it may have been admitted
+		old, err := s.read(ctx, name, subject, who, known) // it may have been admitted
 		switch {
 		case err == nil:
-			return p, false, nil
+			p, err := s.joined(v, old, v.gathered)
+			return p, false, err
 		case !errors.Is(err, ErrNotJoined):
 			return Place{}, false, err
 		case v.ended == PhaseExhausted:
@@ -67,13 +68,17 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if err != nil {
 		return Place{}, false, err
 	}
-	p = s.placeWithToken(v, got.place)
-	if v.Mode == ModeDraw && got.place.number <= got.gathered {
-		if p.Receipt, err = s.receipt(v, got.place); err != nil {
-			return Place{}, false, err
-		}
+	p, err = s.joined(v, got.place, got.gathered)
+	return p, got.created, err
+}
+
+// joined returns a place with its token, and with its receipt if its number is among those that are drawn, up to gathered.
+func (s *Service) joined(v *view, p *place, gathered int64) (shown Place, err error) {
+	shown = s.placeWithToken(v, p)
+	if v.Mode == ModeDraw && p.number <= gathered {
+		shown.Receipt, err = s.receipt(v, p)
 	}
-	return p, got.created, nil
+	return shown, err
 }
 
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joinResult]) {

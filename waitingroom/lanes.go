@@ -114,7 +114,7 @@ type lane struct {
 type laneTail struct {
 	Name     string `json:"lane"`
 	Joined   int64  `json:"joined"`   // the last number given in the lane
-	Gathered int64  `json:"gathered"` // the last one given before the start
+	Gathered int64  `json:"gathered"` // those up to this number are drawn: the last one given before the start
 }
 
 // newLanes returns the lanes of a room that nobody has joined.

@@ -67,7 +67,7 @@ type Place struct {
 	Reason  string // why the place is barred
 	Token   string // finds the place without the user's name; see Visitor
 	Steps   []Step // of a place of Places with a user; nil: not asked for
-	Receipt string // of a place that will be drawn: a signed statement of its number
+	Receipt string // from Join, of a place that will be drawn or was: a signed statement of its number
 }
 
 // ETA is the range of the time until the turn.

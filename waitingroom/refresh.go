@@ -78,11 +78,10 @@ func (s *Service) reread(ctx context.Context) (err error) {
 	}
 	before := *s.views.Load()
 	views, damaged := make(map[string]*view, len(rooms)), make(map[string]error)
-	reading, enough := context.WithTimeout(ctx, readWithin) // long lists are read in several refreshes, so that they delay no other room
-	defer enough()
+	left := readListsWithin
 	for i := range rooms {
 		r := &rooms[i]
-		v, err := s.renew(ctx, reading, before[r.Room], r, at)
+		v, err := s.renew(ctx, before[r.Room], r, at, &left)
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			return err
@@ -125,8 +124,11 @@ func (v *view) changedSince(old *view) bool {
 		v.drawn() != old.drawn()
 }
 
-// renew returns the view of a room, which continues an older one. A list of places is read until reading ends.
-func (s *Service) renew(ctx, reading context.Context, old *view, r *room, at time.Time) (v *view, err error) {
+// readListsWithin is how long a refresh reads lists of places. Long lists are read in several refreshes, so that they delay no other room.
+const readListsWithin = time.Second
+
+// renew returns the view of a room, which continues an older one. It reads the list of a draw for up to left, and subtracts the time that it took.
+func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, left *time.Duration) (v *view, err error) {
 	if r.deleted() || old != nil && !old.sameLanes(&r.Definition) { // nobody had joined the old one
 		delete(s.trees, r.Room)
 		old = nil
@@ -164,7 +166,11 @@ func (s *Service) renew(ctx, reading context.Context, old *view, r *room, at tim
 		}
 	}
 	if r.Mode == ModeDraw && !r.drawn() {
+		began := time.Now()
+		reading, cancel := context.WithTimeout(ctx, *left)
 		_ = s.grow(reading, s.store.db, r, r.gathered) // the draw reads on, and returns what is wrong with the list
+		cancel()
+		*left -= time.Since(began)
 	}
 	return v, s.readSkipped(ctx, v, old)
 }

@@ -630,6 +630,14 @@ func TestTheClockIsSetBackBeforeTheDraw(t *testing.T) {
 		if s, err := h.rooms.Room(t.Context(), name); err != nil || s.Draw.N != 2 {
 			t.Errorf("%d places were drawn, %v", s.Draw.N, err)
 		}
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{}); err != nil {
+			t.Fatal(err)
+		}
+		for who, want := range map[string]string{"late": receipt, "third": ""} {
+			if p := h.joined(who); p.Receipt != want {
+				t.Errorf("%s in a room that has ended: %+v", who, p)
+			}
+		}
 	})
 }
 

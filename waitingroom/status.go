@@ -61,7 +61,7 @@ func (s *Service) latest(ctx context.Context, name string) (*view, error) {
 }
 
 // Room returns a room; one that was deleted is closed, and has no places. While the database does not answer, it is the room as it was read
-// last, in PhaseRecovering unless it has ended.
+// last, in PhaseRecovering unless it has ended. It returns ErrUnknownRoom, or ErrUnavailable if this process has never read the room.
 func (s *Service) Room(ctx context.Context, name string) (Status, error) {
 	v, err := s.latest(ctx, name)
 	if err != nil {

@@ -177,8 +177,8 @@ func (c *cluster) heal(ctx context.Context) error {
 	return c.ready(healTime)
 }
 
-// drain waits until the crowd has seen everything settle and no task is left, for which it has the time of a round again. Asynq looks for
-// tasks of dead workers when a server starts, and then once a minute, so restarting the workers when there are such tasks shortens the wait.
+// drain waits until the crowd has seen everything settle, and then, for up to drainTime, until no task is left. Asynq looks for tasks
+// of dead workers when a server starts, and then once a minute, so restarting the workers when there are such tasks shortens the wait.
 func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()

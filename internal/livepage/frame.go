@@ -134,12 +134,12 @@ type Lane struct {
 
 // A Queue is the state of orders that are accepted but not committed to the database.
 type Queue struct {
-	Waiting   int    `json:"waiting"`
-	InProgress    int    `json:"in_progress"` // tasks that workers are processing; a task has one order or more
-	OldestMS  int64  `json:"oldest_ms"`
-	Committed uint64 `json:"committed"` // in the window, as far as this process was notified
-	Dead      []Dead `json:"dead"`      // the first ones
-	MoreDead  bool   `json:"more_dead"` // there are more than listed
+	Waiting    int    `json:"waiting"`
+	InProgress int    `json:"in_progress"` // tasks that workers are processing; a task has one order or more
+	OldestMS   int64  `json:"oldest_ms"`
+	Committed  uint64 `json:"committed"` // in the window, as far as this process was notified
+	Dead       []Dead `json:"dead"`      // the first ones
+	MoreDead   bool   `json:"more_dead"` // there are more than listed
 }
 
 // A Dead letter is an order that the database rejects.

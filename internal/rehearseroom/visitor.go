@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,16 +56,20 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 		}
 	}
 	header := v.header()
-	again := v.receipt == "" // it joined after a start that may be put off yet, and then gets its receipt by joining again
+	late := v.receipt == "" && !v.asked.Before(start.time()) // it will be drawn nevertheless if the start is put off, or the clock set back
 	for asked := v.asked; ; {
 		v.note(&p, asked, start.time())
-		if again && p.Position > 0 {
-			again = false
-			var repeated place
-			if _, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &repeated); err != nil {
+		if late && slices.Contains([]string{"waiting", "turn", "turned_away"}, p.State) {
+			late = false
+			var again place
+			code, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &again)
+			if err == nil && code != http.StatusOK {
+				err = fmt.Errorf("rehearse: POST %s again: status %d %s", path, code, again.Reason)
+			}
+			if err != nil {
 				return err
 			}
-			v.receipt = repeated.Receipt
+			v.receipt = again.Receipt
 		}
 		switch p.State {
 		case "turn":

@@ -9,8 +9,8 @@
 -- ARGV[4]  number of semaphores; then their names, and the operations as in run.lua
 -- Times are µs of Redis' clock. Tokens and places in a queue are numbers that only increase.
 --
--- Replies {replies, granted}: a reply for each operation, and the other grants to waiters of the calling process: key, token, lease,
--- semaphore and attempt each. The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or
+-- Replies {replies, granted}: a reply for each operation, and the other grants to waiters of the calling process whose attempt is known:
+-- key, token, lease, semaphore and attempt each. Grants to other waiters are announced. The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or
 -- conflict.
 --
 -- Must be atomic: whether there is room, which waiter is first and what the next token is depend on concurrent operations.
