@@ -22,7 +22,7 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	b.Run("batched", func(b *testing.B) {
 		in := installDurable(b)
-		p := in.start()
+		p := in.start(func(o *orders.Options) { o.MaxRemembered = 10_000_000 })
 		sale := in.sale(p, func(s *orders.Sale) {
 			s.Items[0].Stock, s.Items[0].InFlightMax = orders.MaxStock, orders.MaxInFlight
 		})
