@@ -52,7 +52,7 @@ func TestLinesAreDocumented(t *testing.T) {
 	for _, l := range Lines {
 		least := l.Least
 		if least == "" {
-			least = "none"
+			least = "none: always a warning"
 		}
 		row := "| " + l.Name + " " + l.Line + " | " + least + " | "
 		_, after, found := strings.Cut(string(text), row)
