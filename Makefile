@@ -5,7 +5,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 PKG       ?= ./...
 FUZZTIME  ?= 10s
-RACING    = $(if $(RACE),-race -gcflags=modernc.org/...=-race=false) # SQLite is translated C: watching it, too, takes half of the time of its tests
+RACING    = $(if $(RACE),-race -gcflags=modernc.org/...=-race=false) # not in SQLite, which is C translated to Go, and whose tests take twice as long with it
 GOTEST    = go test $(RACING) $(VET) -timeout 15m $(ARGS)
 AT_A_TIME = $(if $(RACE),,-p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))) # packages: they wait for servers a third of their time
 BUILD     = CGO_ENABLED=0 go build -trimpath
