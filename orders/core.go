@@ -22,6 +22,8 @@ type core struct {
 	runIDs  *redisclient.RunIDWatcher
 	process string // names this process to the others
 	clock   clock
+	// conditions that background work has found; condition.go has those that are looked up
+	conditions conditions
 	*signals
 }
 

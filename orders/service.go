@@ -211,24 +211,3 @@ func (s *Service) runLoops(ctx context.Context) error {
 
 // WakeWaiters wakes all callers that wait for an order, because the process is about to exit.
 func (s *Service) WakeWaiters() { s.reader.waiters.stop() }
-
-// Ready returns the reason why the service cannot accept orders, or nil.
-func (s *Service) Ready(ctx context.Context) error {
-	var errs []error // of both stores, since an operator needs to see both; Redis is asked first because its timeout is shorter
-	if _, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.rdb.Ping(ctx).Result() }); err != nil {
-		errs = append(errs, fmt.Errorf("redis: %w", err))
-	}
-	if err := s.store.Ping(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("database: %w", err))
-	}
-	if errs != nil {
-		return errors.Join(errs...)
-	}
-	if !s.compared.Load() {
-		return errNotLoaded
-	}
-	if _, ok := s.membership.lease.Held(time.Now()); !ok {
-		return errNoLease
-	}
-	return s.regressionError()
-}

@@ -100,7 +100,7 @@ type Orders interface {
 	sales.Events
 	sales.Replayer
 	live.Orders
-	Ready(ctx context.Context) error
+	Conditions(ctx context.Context) []orders.Condition
 }
 
 // Gate decides about requests, as an *admission.Gate does.

@@ -27,12 +27,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeOrders returns what a test sets. It has the sale "flash" with the item "shoe".
 type fakeOrders struct {
-	requests []orders.Request
-	screen   *orders.Outcome // decided in process
-	seen     bool            // the process remembers an order
-	replay   *orders.Outcome // the order in Redis
-	reserve  orders.Outcome
-	err      error // of every call but Prepare
+	requests   []orders.Request
+	screen     *orders.Outcome // decided in process
+	seen       bool            // the process remembers an order
+	replay     *orders.Outcome // the order in Redis
+	reserve    orders.Outcome
+	err        error // of every call but Prepare
+	conditions []orders.Condition
 
 	found   orders.Order
 	viewer  orders.Viewer
@@ -183,7 +184,7 @@ func (f *fakeOrders) Replay(ctx context.Context, id orders.ID) (orders.Order, er
 }
 
 func (f *fakeOrders) Verify(context.Context, string) ([]orders.Check, error) { return f.checks, f.err }
-func (f *fakeOrders) Ready(context.Context) error                            { return f.err }
+func (f *fakeOrders) Conditions(context.Context) []orders.Condition          { return f.conditions }
 
 var (
 	noon    = time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.FixedZone("", 3600))

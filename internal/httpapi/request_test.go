@@ -127,13 +127,16 @@ func TestCORS(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	b := setup(t)
-	for err, detail := range map[error]string{
-		errors.New("database: dial tcp 10.1.2.3:5432: refused"):                                                    "database does not answer",
-		errors.New("redis: dial tcp 10.1.2.3:6379: refused"):                                                       "redis does not answer",
-		errors.Join(errors.New("redis: refused"), errors.New("database: dial tcp 10.1.2.3:5432\n\thost: refused")): "redis does not answer, database does not answer",
-		errors.New("orders: sales are not loaded"):                                                                 "the sales are not loaded yet",
+	away := errors.New("dial tcp 10.1.2.3:5432\n\thost: refused")
+	for detail, conditions := range map[string][]orders.Condition{
+		"database: the database does not answer": {{Cause: orders.CauseDatabase, Detail: "the database does not answer", Err: away}},
+		"redis: Redis does not answer; database: the database does not answer": {
+			{Cause: orders.CauseRedis, Detail: "Redis does not answer", Err: away},
+			{Cause: orders.CauseDatabase, Detail: "the database does not answer", Err: away},
+		},
+		"loading: the sales are not loaded yet": {{Cause: "slow", Serves: true}, {Cause: orders.CauseLoading, Detail: "the sales are not loaded yet"}},
 	} {
-		b.orders.err = err
+		b.orders.conditions = conditions
 		w := call(b.Public(), "GET", "/readyz", "")
 		if p := problemIn(t, w); p.Status != 503 || p.Detail != detail || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%+v", p)
@@ -142,7 +145,11 @@ func TestReady(t *testing.T) {
 			t.Errorf("livez asked somebody: %d", w.Code)
 		}
 	}
-	b.orders.err = nil
+	b.orders.conditions = []orders.Condition{{Cause: "slow", Serves: true}}
+	if w := call(b.Public(), "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["slow"]`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	b.orders.conditions = nil
 	if w := call(b.Public(), "GET", "/readyz", ""); w.Code != 200 || strings.Contains(w.Body.String(), "degraded") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

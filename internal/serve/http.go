@@ -217,8 +217,8 @@ func (p *Process) addSemaphores(rdb semaphore.Client, table *semregistry.Table, 
 }
 
 // addProbes adds a listener for livez, readyz and metrics to a process without an API.
-func (p *Process) addProbes(cfg *config.Config, ready func(context.Context) error, measured http.Handler) {
-	handler, drain := httpapi.Probes(ready, Version(), cfg.DemoSecrets, measured, p.Log)
+func (p *Process) addProbes(cfg *config.Config, conditions func(context.Context) []orders.Condition, measured http.Handler) {
+	handler, drain := httpapi.Probes(conditions, Version(), cfg.DemoSecrets, measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})
 }

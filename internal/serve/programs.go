@@ -69,7 +69,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			}
 			p.Metrics.Add(script)
 		}
-		p.addProbes(cfg, svc.Ready, p.Metrics.Handler())
+		p.addProbes(cfg, svc.Conditions, p.Metrics.Handler())
 		return nil
 	})
 }

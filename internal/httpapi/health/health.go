@@ -9,6 +9,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // readyWithin is how long a dependency may take to answer.
@@ -16,12 +17,12 @@ const readyWithin = time.Second
 
 // Handlers tell whether the process can serve. They are safe for concurrent use once their fields are set.
 type Handlers struct {
-	Version  string
-	Ready    func(context.Context) error
-	Draining func() bool
-	Stats    func() admission.Stats // of the rules; nil: this process decides nothing
-	Tokens   *auth.Tokens           // nil: there are none
-	Demo     []string               // the other settings whose secrets this repository publishes
+	Version    string
+	Conditions func(context.Context) []orders.Condition
+	Draining   func() bool
+	Stats      func() admission.Stats // of the rules; nil: this process decides nothing
+	Tokens     *auth.Tokens           // nil: there are none
+	Demo       []string               // the other settings whose secrets this repository publishes
 }
 
 type healthOutput struct {
@@ -32,7 +33,7 @@ type healthOutput struct {
 		Status  string `json:"status" enum:"ok"`
 		Version string `json:"version"`
 
-		Degraded []string `json:"degraded,omitempty" doc:"readyz: parts that do without what they need. admission: the store of the counts does not answer. memory: a shard of the embedded server's counts is not cleaned in time. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
+		Degraded []string `json:"degraded,omitempty" doc:"readyz: what is wrong although the process serves; docs/operations.md lists the causes. admission: the store of the counts does not answer. memory: a shard of the embedded server's counts is not cleaned in time. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
 	} `nameHint:"Health"`
 }
 
@@ -52,12 +53,21 @@ func (h *Handlers) Readyz(ctx context.Context, _ *struct{}) (*healthOutput, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	if failing := h.Failing(ctx); failing != nil {
+	var failing, degraded []string
+	for _, c := range h.Conditions(ctx) {
+		if c.Serves {
+			degraded = append(degraded, string(c.Cause))
+		} else {
+			failing = append(failing, describe(c))
+		}
+	}
+	if failing != nil {
 		p := problem.New(problem.StoreUnavailable)
-		p.Detail = strings.Join(failing, ", ")
+		p.Detail = strings.Join(failing, "; ")
 		return nil, p
 	}
 	out := h.healthy()
+	out.Body.Degraded = degraded
 	if h.Stats != nil {
 		stats := h.Stats()
 		if stats.Degraded {
@@ -81,19 +91,13 @@ func (h *Handlers) DemoSecrets() []string {
 	return h.Demo
 }
 
-// Failing names the dependencies that are not ready; nil: all are. It omits the rest of the error, which may name hosts.
-func (h *Handlers) Failing(ctx context.Context) (parts []string) {
-	err := h.Ready(ctx)
-	if err == nil {
-		return nil
+// Describe returns the conditions of the orders, a line each, for the live page.
+func (h *Handlers) Describe(ctx context.Context) (lines []string) {
+	for _, c := range h.Conditions(ctx) {
+		lines = append(lines, describe(c))
 	}
-	for line := range strings.Lines(err.Error()) {
-		if part, _, _ := strings.Cut(line, ":"); part == "redis" || part == "database" {
-			parts = append(parts, part+" does not answer")
-		}
-	}
-	if parts == nil {
-		parts = []string{"the sales are not loaded yet"}
-	}
-	return parts
+	return lines
 }
+
+// describe leaves out the error, which may name hosts.
+func describe(c orders.Condition) string { return string(c.Cause) + ": " + c.Detail }

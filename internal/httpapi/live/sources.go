@@ -96,7 +96,7 @@ func (p *Collector) process() livepage.Process {
 	return out
 }
 
-func (p *Collector) health(ctx context.Context) ([]string, error) { return p.Health.Failing(ctx), nil }
+func (p *Collector) health(ctx context.Context) ([]string, error) { return p.Health.Describe(ctx), nil }
 
 func (p *Collector) rooms(ctx context.Context) ([]livepage.Room, error) {
 	all, err := p.Rooms.Rooms(ctx)

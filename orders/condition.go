@@ -1,0 +1,122 @@
+package orders
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidegate/tidegate/orders/internal/liveness"
+)
+
+// A Condition is a reason why this process cannot take or commit orders, or why accepted orders are in danger.
+type Condition struct {
+	Cause  Cause
+	Detail string // one sentence for callers of readyz: it may name sales, and never hosts, users or keys
+	Serves bool   // orders are taken and committed nevertheless
+	Err    error  // of the server, for the log; may be nil
+}
+
+// Cause is what a Condition comes from. docs/operations.md has a table of all causes, with what to do.
+type Cause string
+
+// The causes.
+const (
+	CauseRedis    Cause = "redis"     // Redis does not answer
+	CauseDatabase Cause = "database"  // the database does not answer
+	CauseLoading  Cause = "loading"   // the sales are not read yet
+	CauseLease    Cause = "lease"     // no heartbeat has reached the database lately
+	CauseRegress  Cause = "regressed" // the database went back in time
+)
+
+// Error returns the cause, and the server's error or the detail.
+func (c *Condition) Error() string {
+	if c.Err != nil {
+		return string(c.Cause) + ": " + c.Err.Error()
+	}
+	return string(c.Cause) + ": " + c.Detail
+}
+
+// Unwrap returns ErrUnavailable, and the server's error if there is one.
+func (c *Condition) Unwrap() []error {
+	if c.Err != nil {
+		return []error{ErrUnavailable, c.Err}
+	}
+	return []error{ErrUnavailable}
+}
+
+// conditions are those that background work has found, at most one for each cause. The zero value has none. Safe for concurrent use.
+type conditions struct {
+	mu    sync.Mutex
+	found map[Cause]Condition // guarded by mu
+}
+
+// set replaces the condition of a cause.
+func (c *conditions) set(found Condition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found == nil {
+		c.found = make(map[Cause]Condition)
+	}
+	c.found[found.Cause] = found
+}
+
+// clear removes the condition of a cause.
+func (c *conditions) clear(cause Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.found, cause)
+}
+
+// all returns the conditions, sorted by cause.
+func (c *conditions) all() []Condition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]Condition, 0, len(c.found))
+	for _, found := range c.found {
+		list = append(list, found)
+	}
+	slices.SortFunc(list, func(a, b Condition) int { return cmp.Compare(a.Cause, b.Cause) })
+	return list
+}
+
+// Conditions returns every reason why this process cannot take or commit orders, or why accepted orders are in danger. It asks both
+// servers.
+func (s *Service) Conditions(ctx context.Context) (list []Condition) {
+	down := func(cause Cause, err error, format string, args ...any) {
+		list = append(list, Condition{Cause: cause, Detail: fmt.Sprintf(format, args...), Err: err})
+	}
+	// Both stores, since an operator needs to see both; Redis is asked first because its timeout is shorter.
+	if _, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.rdb.Ping(ctx).Result() }); err != nil {
+		down(CauseRedis, err, "Redis does not answer")
+	}
+	if err := s.store.Ping(ctx); err != nil {
+		down(CauseDatabase, err, "the database does not answer")
+	}
+	if list == nil {
+		if !s.compared.Load() {
+			down(CauseLoading, nil, "the sales are not loaded yet")
+		}
+		if _, ok := s.membership.lease.Held(time.Now()); !ok {
+			down(CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
+		}
+	}
+	if err := s.regressionError(); err != nil {
+		down(CauseRegress, err, "the database went back in time, and sales are being rebuilt")
+	}
+	return append(list, s.conditions.all()...)
+}
+
+// Ready returns the reasons why the service cannot take or commit orders, each a *Condition, or nil.
+func (s *Service) Ready(ctx context.Context) error {
+	var errs []error
+	for _, c := range s.Conditions(ctx) {
+		if !c.Serves {
+			errs = append(errs, &c)
+		}
+	}
+	return errors.Join(errs...)
+}
