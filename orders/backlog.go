@@ -17,20 +17,31 @@ type Backlog struct {
 // outboxes returns the items with orders in their outbox, and how many these are altogether, in one round trip. Beside an error it returns those
 // of the servers that answered.
 func (w *catalogWatch) outboxes(ctx context.Context) (items []*cachedItem, orders int, err error) {
-	all := w.catalog.Load().remembered()
+	all := w.remembered()
 	counts := make([]*redis.IntCmd, len(all))
 	_, err = w.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, ci := range all {
-			counts[i] = p.ZCard(ctx, ci.keys[outboxKey])
+			counts[i] = countOutbox(ctx, p, ci)
 		}
 		return nil
 	})
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = nil // of one item
+	}
 	for i, ci := range all {
+		if redis.HasErrorPrefix(counts[i].Err(), "WRONGTYPE") {
+			_ = w.forgotten(ci)
+		}
 		if n := int(counts[i].Val()); n > 0 {
 			items, orders = append(items, ci), orders+n
 		}
 	}
 	return items, orders, unavailable(err)
+}
+
+// countOutbox counts the orders in an item's outbox, without its sentinel.
+func countOutbox(ctx context.Context, rdb redis.Cmdable, ci *cachedItem) *redis.IntCmd {
+	return rdb.ZCount(ctx, ci.keys[outboxKey], "-inf", "(+inf")
 }
 
 // Backlog counts uncommitted orders in two round trips, however many there are. Items that are recovering are left out.

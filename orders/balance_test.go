@@ -66,7 +66,7 @@ func (in *installation) free(p *process, sale string) int {
 		must(in.t, err)
 		returned, err := in.rdb.SCard(in.t.Context(), key+"returned").Result()
 		must(in.t, err)
-		free = stock - next + int(returned)
+		free = stock - next + int(returned) - 1 // the sentinel
 		return true
 	})
 	return free

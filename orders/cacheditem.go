@@ -35,7 +35,9 @@ func (ci *cachedItem) keysWithLead() []string { return append(slices.Clip(ci.key
 type itemState struct {
 	snapshot   atomic.Pointer[snapshot]
 	refreshing atomic.Bool
-	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item
+	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item; 0: it was not, or has lost it since
+
+	seen atomic.Int64 // the most writes to the item that this process knows of: what has fewer is an earlier state
 
 	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
 
@@ -67,6 +69,15 @@ func (m *itemState) holds(buyerHash string) bool {
 	defer m.mu.RUnlock()
 	_, ok := m.holders[holderMark(buyerHash)]
 	return ok
+}
+
+// saw raises seen.
+func (m *itemState) saw(writes int64) {
+	for {
+		if seen := m.seen.Load(); writes <= seen || m.seen.CompareAndSwap(seen, writes) {
+			return
+		}
+	}
 }
 
 // forget drops the snapshot, because something changed after it was taken.
@@ -111,17 +122,17 @@ func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snaps
 		from := ci.read
 		ci.mu.RUnlock()
 		at := time.Now()
-		reply, err := snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk).Slice()
+		reply, err := snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk, ci.seen.Load()).Slice()
 		if err != nil {
 			return nil, unavailable(err)
-		}
-		if len(reply) == 1 {
-			w.suspectLost(ci)
-			return nil, ErrRecovering
 		}
 		d := decoder{reply: reply}
 		now := d.int64()
 		w.clock.read(now)
+		if len(reply) == 1 {
+			return nil, w.forgotten(ci)
+		}
+		ci.saw(d.int64())
 		g := &snapshot{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
 		count, further := int(d.int64()), d.strings()
 		if d.err != nil {

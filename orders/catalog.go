@@ -69,11 +69,11 @@ func (c *catalog) add(co *core, sale *Sale, before *catalog) {
 }
 
 // remembered returns the items that Redis should have, by number.
-func (c *catalog) remembered() []*cachedItem {
-	now := time.Now()
+func (w *catalogWatch) remembered() []*cachedItem {
+	c := w.catalog.Load()
 	items := make([]*cachedItem, 0, len(c.byNumber))
 	for _, ci := range c.byNumber {
-		if !ci.keysExpiredAt(now) {
+		if !w.over(&ci.sale.Sale) {
 			items = append(items, ci)
 		}
 	}
@@ -155,6 +155,17 @@ func (w *catalogWatch) listing(sale string) (*listing, error) {
 		return nil, errNotLoaded
 	}
 	return nil, ErrUnknownSale
+}
+
+// inEpoch returns an item in an epoch; with an empty state unless the catalog has that epoch.
+func (w *catalogWatch) inEpoch(sale, item string, epoch int64) *cachedItem {
+	if l, ok := w.catalog.Load().sales[sale]; ok && l.Epoch == epoch {
+		if ci, ok := l.cached[item]; ok {
+			return ci
+		}
+	}
+	l := &listing{Sale: Sale{ID: sale, Epoch: epoch}}
+	return &cachedItem{sale: l, item: &Item{ID: item}, keys: w.itemKeys(sale, item, epoch), itemState: &itemState{}}
 }
 
 // find is listing, but reads the database if this process does not know the sale: another one may have made it a moment before. It is for

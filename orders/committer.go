@@ -261,7 +261,12 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 		changes.Orders = append(changes.Orders, change{r.ID, v.Status, v.Repeated})
 	}
 	for at, list := range ids {
-		if err := settleScript.Run(ctx, c.rdb, c.itemKeys(at.sale, at.item, at.epoch), list...).Err(); err != nil {
+		ci := c.sales.inEpoch(at.sale, at.item, at.epoch)
+		settled, err := settleScript.Run(ctx, c.rdb, ci.keys, list...).Int()
+		if settled < 0 {
+			err = c.forgotten(ci)
+		}
+		if err != nil {
 			c.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
@@ -270,7 +275,18 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 
 // releaseRejected releases what an order holds in Redis that was rejected, or that ended while it was being reserved again.
 func (c *committer) releaseRejected(ctx context.Context, r *Reservation, v Verdict) {
-	units, err := rejectScript.Run(ctx, c.rdb, c.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
+	ci := c.sales.inEpoch(r.Sale, r.Item, r.Epoch)
+	reply, err := rejectScript.Run(ctx, c.rdb, ci.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Slice()
+	if err == nil && len(reply) == 0 {
+		err = c.forgotten(ci)
+	}
+	units := int64(0)
+	if err == nil {
+		d := decoder{reply: reply}
+		ci.saw(d.int64())
+		units = d.int64()
+		err = d.err
+	}
 	if err != nil {
 		c.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
 			slog.String("order_id", r.ID.String()), slog.Any("error", err))

@@ -39,7 +39,7 @@ type signals struct {
 
 func newSignals() *signals {
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
-	return &signals{suspects: suspects{added: signal()}, checkNow: signal(), asking: signal(), handing: signal(), replaced: signal(), arrived: signal()}
+	return &signals{suspects: suspects{sales: make(map[string]int64), added: signal()}, checkNow: signal(), asking: signal(), handing: signal(), replaced: signal(), arrived: signal()}
 }
 
 // uncommitted returns the reservations that the database does not have.
@@ -96,6 +96,21 @@ func within[T any](ctx context.Context, c *core, fn func(context.Context) (T, er
 	}
 }
 
+// readClock reads Redis' time.
+func (c *core) readClock(ctx context.Context) error {
+	now, err := c.base.Time(ctx).Result()
+	if err == nil {
+		c.clock.read(now.UnixMilli())
+	}
+	return unavailable(err)
+}
+
+// over reports whether Redis has forgotten a sale, by Redis' clock: this process's own may be wrong.
+func (c *core) over(s *Sale) bool {
+	now, known := c.clock.now()
+	return known && now.After(s.forgetAt())
+}
+
 // unavailable wraps errors of the Redis client in ErrUnavailable.
 func unavailable(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRecovering) || errors.Is(err, ErrUnknownOrder) {
@@ -133,7 +148,8 @@ func (c *clock) read(redisMS int64) {
 	c.last.Store(&reading{redis: time.UnixMilli(redisMS), at: time.Now()})
 }
 
-// now is Redis' time, wrong by at most a round trip. Before the first reading it is the local clock's, and known is false.
+// now is Redis' time, wrong by at most a round trip. Before the first reading it is the local clock's, which may be wrong by days, and known
+// is false.
 func (c *clock) now() (now time.Time, known bool) {
 	r := c.last.Load()
 	if r == nil {

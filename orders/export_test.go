@@ -39,10 +39,10 @@ func (s *Service) LedKeys(sale, item string, epoch int64) []string {
 
 // RunReserve runs reserve.lua once, and returns its replies without the times.
 func (s *Service) RunReserve(ctx context.Context, list ...Reservation) ([][]any, error) {
-	decoders, err := s.runReserve(ctx, s.itemKeys(list[0].Sale, list[0].Item, list[0].Epoch), list, modeNew)
+	decoders, err := s.runReserve(ctx, s.inEpoch(list[0].Sale, list[0].Item, list[0].Epoch), list, modeNew)
 	replies := make([][]any, len(decoders))
 	for i, d := range decoders {
-		replies[i] = append([]any{d.reply[0]}, d.reply[2:]...)
+		replies[i] = d.reply
 		if d.reply[0] == "reserved" {
 			replies[i] = slices.Delete(replies[i], 3, 4)
 		}

@@ -22,9 +22,11 @@ const (
 
 // itemKeys are the keys of one item in one epoch. They share the hash tag {sale:item}, so one script may
 // touch them all on a cluster. Names of sales and items cannot contain braces
-// or colons. All expire with the memory of the sale, seven days after its end.
+// or colons. All expire with the memory of the sale, seven days after its end. Each collection has the sentinel as an element, so that
+// none is ever empty: what is missing was lost.
 //
-//	item      HASH  the definition, next (the last unit sold first-hand), run (id of the server that was loaded),
+//	item      HASH  the definition, next (the last unit sold first-hand), server (run id of the one that was loaded; versions
+//	                before wrote it as run), writes (a count of the changes to the orders and units of the item),
 //	                recovering (token of the leader that closed it)
 //	returned  SET   units given back
 //	pending   HASH  order id → reservation that is not committed
@@ -41,6 +43,10 @@ func (c *core) itemKeys(sale, item string, epoch int64) []string {
 		requestKey: prefix + "keys", buyersKey: prefix + "buyers", holdersKey: prefix + "holders", turnsKey: prefix + "turns",
 	}
 }
+
+// sentinel is the element that every collection has: a field with an empty value, a member, with the score +inf in the outbox, and the
+// first buyer of the list.
+const sentinel = "-"
 
 // leadKey holds the leader of the latest epoch that the item was loaded for: HASH epoch, token. It is in the item's slot, does
 // not depend on the epoch, and expires with the memory of the sale.

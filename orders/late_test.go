@@ -128,8 +128,8 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 		}
 	}()
 	arrives(t, "Redis has answered", answered)
-	if n := in.rdb.HLen(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending").Val(); n != 2 {
-		t.Fatalf("Redis has %d reservations, want that of the order, and the answer's", n)
+	if n := in.rdb.HLen(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending").Val(); n != 3 {
+		t.Fatalf("Redis has %d reservations, want the sentinel, that of the order, and the answer's", n)
 	}
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	in.opened(other, sale.ID, 2)

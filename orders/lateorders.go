@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,16 +34,14 @@ func (c *committer) reserveLate(ctx context.Context, r Reservation) (Reservation
 
 func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r Reservation, mode reserveMode) (Reservation, Status, error) {
 	r.Epoch = ci.sale.Epoch
-	replies, err := c.reserver.runReserve(ctx, ci.keys, []Reservation{r}, mode)
+	replies, err := c.reserver.runReserve(ctx, ci, []Reservation{r}, mode)
 	if err != nil {
 		return r, "", err
 	}
 	d := replies[0]
-	word := d.string()
-	c.clock.read(d.int64())
+	word, _ := d.string(), d.int64()
 	switch word {
 	case "reserved", "held":
-		_ = d.int64()
 		id, again, committed := d.holder(word, r)
 		switch {
 		case d.err != nil:
@@ -61,8 +60,9 @@ func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r Reserva
 		r.Reason, r.Units = ReasonRecoveredLate, nil
 		return r, "", nil
 	case "forgotten", "recovering":
-		c.sales.suspectLost(ci)
-		return r, "", ErrRecovering
+		return r, "", c.forgotten(ci)
+	case "damaged":
+		return r, "", c.damaged(ci)
 	}
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", ErrUnavailable, word)
 }
@@ -70,11 +70,12 @@ func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r Reserva
 // reassign replaces the units of an order that belong to another one, or makes it rejected when none is free.
 func (c *committer) reassign(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
-	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken)}
+	ci := c.sales.inEpoch(r.Sale, r.Item, r.Epoch)
+	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken), ci.seen.Load()}
 	for _, u := range kept {
 		args = append(args, u)
 	}
-	reply, err := reassignScript.Run(ctx, c.rdb, c.itemKeys(r.Sale, r.Item, r.Epoch), args...).Slice()
+	reply, err := reassignScript.Run(ctx, c.rdb, ci.keys, args...).Slice()
 	if err != nil {
 		return r, unavailable(err)
 	}
@@ -82,7 +83,8 @@ func (c *committer) reassign(ctx context.Context, r Reservation, taken []int) (R
 	switch word := d.string(); word {
 	case "reassigned":
 		again, err := ParseReservation([]byte(d.string()))
-		return again, err
+		ci.saw(d.int64())
+		return again, cmp.Or(err, d.err)
 	case "sold_out":
 		r.Reason = ReasonRecoveredLate
 		return r, nil

@@ -111,12 +111,14 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 	if max(len(ld.holders), len(ld.buyers)/2, len(ld.free)) < least {
 		return nil
 	}
-	args := []any{ld.r.lead.Token, ld.ci.sale.forgetAt().UnixMilli(), ld.last}
+	args := []any{ld.r.lead.Token, ld.ci.seen.Load(), ld.last}
 	for _, list := range []*[]any{&ld.keys, &ld.holders, &ld.buyers, &ld.free} {
 		args = append(append(args, len(*list)), *list...)
 		*list = (*list)[:0]
 	}
-	return ld.r.runScript(ctx, loadScript, ld.ci, args...)
+	writes, err := ld.r.runScript(ctx, loadScript, ld.ci, args...)
+	ld.ci.saw(writes)
+	return err
 }
 
 // finish makes the units below the highest one sold available again if no order owns them, and writes the rest.

@@ -43,8 +43,8 @@ func TestManyItemsAtRest(t *testing.T) {
 			calls += n
 		}
 	}
-	// The sweeper counts the orders of each item, and a quarter of the items are compared, with two commands each.
-	if most := 2 * orders.MaxItems * seconds * 17 / 10; calls > most {
+	// The sweeper counts the orders of each item, and 250 items are looked at, with ten commands each.
+	if most := (2*orders.MaxItems + 250*10) * seconds * 115 / 100; calls > most {
 		t.Errorf("%d commands in %d s, at most %d are expected", calls, seconds, most)
 	}
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/internal/batch"
 )
 
@@ -119,12 +121,21 @@ func (rd *reader) justAccepted(o Order) bool {
 	return now.Sub(o.AcceptedAt) < pendingFor
 }
 
+// since returns how long ago an order was accepted; 0 while Redis' time is not known.
+func (rd *reader) since(id ID) time.Duration {
+	now, known := rd.clock.now()
+	if !known {
+		return 0
+	}
+	return now.Sub(id.time())
+}
+
 // pendingOrder reads an uncommitted order from Redis.
 func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
 	c := rd.sales.catalog.Load()
 	ci, ok := c.byNumber[id.item()]
 	switch {
-	case ok && ci.keysExpiredAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
+	case ok && rd.over(&ci.sale.Sale), !ok && c.loaded && rd.since(id) > newSale:
 		return Order{}, false, nil
 	case !ok: // another process has just defined the sale; this one has not loaded it yet
 		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
@@ -134,7 +145,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 		return Order{}, false, err
 	}
 	found, err := within(ctx, rd.core, func(ctx context.Context) ([]any, error) {
-		return findScript.Run(ctx, rd.rdb, ci.keys, id.String()).Slice()
+		return findScript.Run(ctx, rd.rdb, ci.keys, id.String(), ci.seen.Load()).Slice()
 	})
 	if err != nil {
 		return Order{}, false, err
@@ -157,8 +168,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 		}
 		return Order{}, false, d.err
 	}
-	rd.sales.suspectLost(ci)
-	return Order{}, false, ErrRecovering
+	return Order{}, false, rd.forgotten(ci)
 }
 
 // Wait is like Order, but waits while the order has the status while: at most for the duration wait, or until WakeWaiters.
@@ -223,7 +233,7 @@ func (rd *reader) Orders(ctx context.Context, q Query) ([]Order, error) {
 func (rd *reader) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
 	var list []Order
 	for _, ci := range l.all() {
-		if ci.keysExpiredAt(time.Now()) {
+		if rd.over(&ci.sale.Sale) {
 			continue
 		}
 		if _, err := rd.sales.verified(ctx, ci); err != nil {
@@ -249,16 +259,19 @@ func (rd *reader) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Or
 func (rd *reader) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash string) ([]string, error) {
 	return within(ctx, rd.core, func(ctx context.Context) ([]string, error) {
 		if buyerHash == "" {
-			return rd.base.HVals(ctx, ci.keys[pendingKey]).Result()
+			records, err := rd.base.HVals(ctx, ci.keys[pendingKey]).Result()
+			if redis.HasErrorPrefix(err, "WRONGTYPE") {
+				err = rd.forgotten(ci)
+			}
+			return withoutSentinel(records), err
 		}
-		reply, err := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash).Slice()
+		reply, err := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash, ci.seen.Load()).Slice()
 		if err != nil {
 			return nil, err
 		}
 		d := decoder{reply: reply}
 		if d.string() == "forgotten" {
-			rd.sales.suspectLost(ci)
-			return nil, ErrRecovering
+			return nil, rd.forgotten(ci)
 		}
 		return d.strings(), d.err
 	})

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,14 +43,36 @@ func (p pause) failed(raised bool, now time.Time) pause {
 
 // suspects are the sales that may have to be recovered.
 type suspects struct {
-	sales sync.Map // by id
+	mu    sync.Mutex
+	sales map[string]int64 // the epoch that is to be replaced even if it looks intact, or 0; guarded by mu
 	added chan struct{}
 }
 
-func (s *suspects) add(sale string) {
-	if _, waiting := s.sales.LoadOrStore(sale, struct{}{}); !waiting {
+// add has a sale checked, and recovered if it is not intact, or is in the epoch damaged or an earlier one.
+func (s *suspects) add(sale string, damaged int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, waiting := s.sales[sale]
+	s.sales[sale] = max(before, damaged)
+	if !waiting {
 		poke(s.added)
 	}
+}
+
+// all returns the sales, sorted by name.
+func (s *suspects) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.sales))
+}
+
+// take removes a sale.
+func (s *suspects) take(sale string) (damaged int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	damaged = s.sales[sale]
+	delete(s.sales, sale)
+	return damaged
 }
 
 // recoverer rebuilds sales that Redis lost.
@@ -67,23 +91,27 @@ func (rc *recoverer) recoverSales(ctx context.Context) error {
 	pauses := make(map[string]pause)
 	for {
 		var pauseOver <-chan time.Time // of a suspect
-		rc.suspects.sales.Range(func(key, _ any) bool {
-			sale := key.(string)
+		for _, sale := range rc.suspects.all() {
 			if left := time.Until(pauses[sale].until); left > 0 {
 				pauseOver = time.After(min(left, retryRecovery))
-				return true
+				continue
 			}
-			rc.suspects.sales.Delete(key)
-			raised, err := rc.recoverSale(ctx, sale)
+			damaged := rc.suspects.take(sale)
+			raised, err := rc.recoverSale(ctx, sale, damaged)
 			if err == nil {
 				delete(pauses, sale)
 			} else if ctx.Err() == nil {
+				if damaged > 0 && !errors.Is(err, ErrUnknownSale) {
+					rc.suspects.add(sale, damaged)
+				}
 				pauses[sale] = pauses[sale].failed(raised, time.Now())
 				rc.opts.Logger.WarnContext(ctx, "a sale could not be rebuilt yet", slog.String("sale", sale),
 					slog.Duration("pause", pauses[sale].length), slog.Any("error", err))
 			}
-			return ctx.Err() == nil
-		})
+			if ctx.Err() != nil {
+				break
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -93,20 +121,23 @@ func (rc *recoverer) recoverSales(ctx context.Context) error {
 	}
 }
 
-// recoverSale makes this process rebuild a sale that Redis lost, or for which the database went back in time. docs/recovery.md
-// numbers the steps. The lock of tryLead only avoids duplicate work: a leader that lost it goes on, and each step is refused if
+// recoverSale makes this process rebuild a sale that Redis lost, or that is damaged in the epoch damaged, or for which the database
+// went back in time. docs/recovery.md numbers the steps. The lock of tryLead only avoids duplicate work: a leader that lost it goes on, and each step is refused if
 // its data is in another epoch than the leader's.
-func (rc *recoverer) recoverSale(ctx context.Context, sale string) (raised bool, err error) {
+func (rc *recoverer) recoverSale(ctx context.Context, sale string, damaged int64) (raised bool, err error) {
 	_, err = rc.tryLead(ctx, sale, func(ctx context.Context) error {
 		l, err := rc.sales.reread(ctx, sale)
 		if err != nil {
+			return err
+		}
+		if err := rc.readClock(ctx); err != nil || rc.over(&l.Sale) {
 			return err
 		}
 		highest, err := rc.highestEpoch(ctx, l)
 		if err != nil {
 			return err
 		}
-		if highest == l.Epoch && rc.regressions.unresolved(l) == 0 {
+		if highest == l.Epoch && l.Epoch > damaged && rc.regressions.unresolved(l) == 0 {
 			if intact, err := rc.intact(ctx, l); intact || err != nil {
 				return err // another process has recovered it, or the check failed
 			}
@@ -144,15 +175,12 @@ func (rc *recoverer) highestEpoch(ctx context.Context, l *listing) (int64, error
 			leads[i] = p.HGet(ctx, ci.lead, "epoch")
 		}
 		return nil
-	}); err != nil && !errors.Is(err, redis.Nil) {
+	}); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return 0, unavailable(err)
 	}
 	highest := max(l.Epoch, rc.regressions.unresolved(l))
 	for _, cmd := range leads {
-		epoch, err := cmd.Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return 0, unavailable(err)
-		}
+		epoch, _ := cmd.Int64() // a leader that is lost or cannot be read is none
 		if epoch > highest {
 			rc.regressions.regressed(ctx, l.ID, epoch, "its epoch in Redis")
 			highest = epoch
@@ -163,13 +191,15 @@ func (rc *recoverer) highestEpoch(ctx context.Context, l *listing) (int64, error
 
 // intact reports whether Redis has every item of the sale that it should have.
 func (rc *recoverer) intact(ctx context.Context, l *listing) (bool, error) {
-	known, err := rc.sales.known(ctx, l.all())
-	for i, ci := range l.all() {
-		if err == nil && known[i] < 0 && !ci.keysExpiredAt(time.Now()) {
+	for _, sight := range rc.sales.look(ctx, l.all()) {
+		if sight.err != nil {
+			return false, sight.err
+		}
+		if sight.lost {
 			return false, nil
 		}
 	}
-	return err == nil, err
+	return true, nil
 }
 
 // writable writes a probe key beside the keys of each item, which expires after a second. A server that answers but refuses

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -44,13 +43,13 @@ func (r *regressions) regressed(ctx context.Context, sale string, seen int64, ev
 	r.opts.Measures.Regressed()
 	r.opts.Logger.ErrorContext(ctx, "the database went back in time; the sale is closed, and what is remembered is committed again",
 		slog.String("sale", sale), slog.Int64("epoch", seen), slog.String("evidence", evidence))
-	r.suspects.add(sale)
+	r.suspects.add(sale, 0)
 }
 
 // allRegressed starts the recovery of every sale that Redis should have, each from its epoch in the previous review.
 func (r *regressions) allRegressed(ctx context.Context, evidence string) {
 	for id, l := range r.reviewed.sales {
-		if time.Now().Before(l.forgetAt()) {
+		if !r.over(&l.Sale) {
 			r.regressed(ctx, id, l.Epoch, evidence)
 		}
 	}
@@ -85,7 +84,7 @@ func (r *regressions) compareCatalogs(ctx context.Context, before, now *catalog)
 	for id, old := range before.sales {
 		l, ok := now.sales[id]
 		switch {
-		case !ok && time.Now().Before(old.forgetAt()):
+		case !ok && !r.over(&old.Sale):
 			r.opts.Logger.ErrorContext(ctx, "the database does not have a sale any more: it went back in time, or somebody deleted it", slog.String("sale", id))
 		case ok && (l.Epoch < old.Epoch || l.Epoch == old.Epoch && l.EpochToken != old.EpochToken):
 			r.regressed(ctx, id, old.Epoch, "its epoch")
@@ -93,7 +92,7 @@ func (r *regressions) compareCatalogs(ctx context.Context, before, now *catalog)
 	}
 	for id, l := range now.sales {
 		if r.unresolved(l) > 0 {
-			r.suspects.add(id) // the former leader may have failed
+			r.suspects.add(id, 0) // the former leader may have failed
 		}
 	}
 }

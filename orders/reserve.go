@@ -161,7 +161,7 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, er
 	ctx, span := a.trace(ctx, mode)
 	defer func() { endReserve(span, &out, err) }()
 	rs, ci := a.reserver, a.cachedItem
-	if ci.keysExpiredAt(time.Now()) {
+	if rs.over(&ci.sale.Sale) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
 	out, ok, err := a.recall(ctx)
@@ -310,6 +310,3 @@ func (a *Attempt) replayed(o Order) (Outcome, error) {
 	}
 	return Outcome{Order: o, Replayed: true}, nil
 }
-
-// keysExpiredAt reports whether the item's keys in Redis may have expired at now.
-func (ci *cachedItem) keysExpiredAt(now time.Time) bool { return now.After(ci.sale.forgetAt()) }

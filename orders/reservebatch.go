@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (rs *reserver) reserveBatch(ctx context.Context, calls []*batch.Call[*reser
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	first := calls[0].In
-	replies, err := rs.runReserve(ctx, first.a.cachedItem.keys, list, first.mode)
+	replies, err := rs.runReserve(ctx, first.a.cachedItem, list, first.mode)
 	for i, c := range calls {
 		if c.Err = err; err == nil {
 			c.Out, c.Err = c.In.decide(replies[i])
@@ -88,16 +89,15 @@ func (rs *reserver) reserveBatch(ctx context.Context, calls []*batch.Call[*reser
 // decide decodes the script's reply to one order, and records the order, if there is one.
 func (c *reserveCall) decide(d *decoder) (decision, error) {
 	rs, a := c.a.reserver, c.a
-	word := d.string()
-	rs.clock.read(d.int64())
+	word, free := d.string(), int(d.int64())
 	switch word {
 	case "forgotten":
-		rs.sales.suspectLost(a.cachedItem)
-		return decision{}, ErrRecovering
+		return decision{}, rs.forgotten(a.cachedItem)
+	case "damaged":
+		return decision{}, rs.damaged(a.cachedItem)
 	case "recovering":
 		return decision{}, ErrRecovering
 	}
-	free := int(d.int64())
 	switch word {
 	case "reserved", "held":
 	case "unheld":
@@ -163,10 +163,10 @@ const (
 	modeLate   reserveMode = "late"   // the order was accepted in an earlier epoch
 )
 
-// runReserve runs the script for orders of one item, and returns one reply per order.
-func (rs *reserver) runReserve(ctx context.Context, keys []string, list []Reservation, mode reserveMode) ([]*decoder, error) {
-	args := make([]any, 2, 2+6*len(list))
-	args[0], args[1] = string(mode), ""
+// runReserve runs the script for orders of one item, and returns one reply per order, without the time and the writes.
+func (rs *reserver) runReserve(ctx context.Context, ci *cachedItem, list []Reservation, mode reserveMode) ([]*decoder, error) {
+	args := make([]any, 3, 3+6*len(list))
+	args[0], args[1], args[2] = string(mode), "", ci.seen.Load()
 	for i := range list {
 		r, accepted := &list[i], ""
 		if mode != modeNew && mode != modeRepeat {
@@ -174,16 +174,20 @@ func (rs *reserver) runReserve(ctx context.Context, keys []string, list []Reserv
 		}
 		args = append(args, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), accepted)
 	}
-	reply, err := rs.runReserveScript(ctx, mode, keys, args)
-	if err == nil && len(reply) != len(list) {
-		err = fmt.Errorf("reserve replied %d answers to %d orders", len(reply), len(list))
+	reply, err := rs.runReserveScript(ctx, mode, ci.keys, args)
+	d := decoder{reply: reply}
+	now, writes := d.int64(), d.int64()
+	if err == nil && d.err == nil && len(d.reply) != len(list) {
+		err = fmt.Errorf("reserve replied %d answers to %d orders", len(d.reply), len(list))
 	}
-	if err != nil {
+	if err = cmp.Or(err, d.err); err != nil {
 		return nil, unavailable(err)
 	}
-	decoders := make([]*decoder, len(reply))
-	for i := range reply {
-		items, _ := reply[i].([]any)
+	rs.clock.read(now)
+	ci.saw(writes)
+	decoders := make([]*decoder, len(list))
+	for i := range decoders {
+		items, _ := d.reply[i].([]any)
 		decoders[i] = &decoder{reply: items}
 	}
 	return decoders, nil

@@ -82,7 +82,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 		switch {
 		case ci == nil || r.Epoch > l.Epoch:
 			continue // this process does not have the item or the epoch yet
-		case r.Epoch < l.Epoch, ci.keysExpiredAt(time.Now()):
+		case r.Epoch < l.Epoch, lc.over(&l.Sale):
 			over = append(over, r.ID) // the later epoch was loaded without the order
 			continue
 		}
@@ -90,19 +90,24 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 		if r.WithoutKey {
 			keyless = "1"
 		}
+		if args[ci] == nil {
+			args[ci] = []any{ci.seen.Load()}
+		}
 		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
 		ids[ci] = append(ids[ci], r.ID)
 	}
 	lc.notifier.publish(ctx, changes)
 	for ci, a := range args {
-		reply, err := returnScript.Run(ctx, lc.rdb, ci.keys, a...).Result()
-		_, done := reply.(int64)
+		reply, err := returnScript.Run(ctx, lc.rdb, ci.keys, a...).Slice()
+		if err == nil && len(reply) == 0 {
+			err = lc.forgotten(ci)
+		}
+		d := decoder{reply: reply}
 		switch {
 		case err != nil:
 			lc.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
-		case !done:
-			lc.sales.suspectLost(ci)
 		default:
+			ci.saw(d.int64())
 			over = append(over, ids[ci]...)
 			lc.notifier.publish(ctx, notification{Item: ci.item.Number})
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // RoomStock is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
@@ -133,11 +135,16 @@ func (t *RoomStock) Revoke(ctx context.Context, sale, item, room, user string, s
 
 func (t *RoomStock) admit(ctx context.Context, ci *cachedItem, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
 	return within(ctx, t.core, func(ctx context.Context) (bool, error) {
-		reply, err := admitScript.Run(ctx, t.rdb, ci.keys, ci.sale.hash(hashUser, user), withinMS, quantity, room, since.UnixMilli()).Int()
-		if err == nil && reply < 0 {
-			return false, ErrRecovering
+		reply, err := admitScript.Run(ctx, t.rdb, ci.keys, ci.sale.hash(hashUser, user), withinMS, quantity, room, since.UnixMilli(), ci.seen.Load()).Slice()
+		if err != nil {
+			return false, err
 		}
-		return reply == 0, err
+		if len(reply) == 0 {
+			return false, t.forgotten(ci)
+		}
+		d := decoder{reply: reply}
+		ci.saw(d.int64())
+		return d.int64() == 0, d.err
 	})
 }
 
@@ -168,8 +175,8 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 	if err != nil {
 		return 0, false, 0, nil, err
 	}
-	args := make([]any, 1, 1+len(users))
-	args[0] = room
+	args := make([]any, 2, 2+len(users))
+	args[0], args[1] = room, ci.seen.Load()
 	for _, user := range users {
 		args = append(args, ci.sale.hash(hashUser, user))
 	}
@@ -181,8 +188,7 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 	}
 	d := decoder{reply: reply}
 	if len(d.reply) == 0 {
-		t.sales.suspectLost(ci)
-		return 0, false, 0, nil, ErrRecovering
+		return 0, false, 0, nil, t.forgotten(ci)
 	}
 	if guarded := d.int64() == 1; !guarded || ci.item.Room != room {
 		if ci.item.Room == room {
@@ -236,7 +242,10 @@ func (t *RoomStock) Unsettled(ctx context.Context, sale, item string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	uncommitted, err := within(ctx, t.core, func(ctx context.Context) (int64, error) { return t.rdb.ZCard(ctx, ci.keys[outboxKey]).Result() })
+	uncommitted, err := within(ctx, t.core, func(ctx context.Context) (int64, error) { return countOutbox(ctx, t.rdb, ci).Result() })
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = t.forgotten(ci)
+	}
 	if err != nil || uncommitted > 0 {
 		return true, err
 	}

@@ -279,7 +279,7 @@ func TestARoomDoesNotLookAtAnotherRedis(t *testing.T) {
 	p := in.start()
 	sale, turns := in.guarded(p)
 	key := fmt.Sprintf("%s:{%s:shoe}:1:item", in.namespace, sale.ID)
-	must(t, in.rdb.HSet(t.Context(), key, "run", "another").Err())
+	must(t, in.rdb.HSet(t.Context(), key, "server", "another").Err())
 	if _, _, _, _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrRecovering) {
 		t.Errorf("%v", err)
 	}

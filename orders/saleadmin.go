@@ -26,7 +26,10 @@ func (a *saleAdmin) PutSale(ctx context.Context, def Sale) (status SaleStatus, c
 	if err := def.Validate(); err != nil {
 		return SaleStatus{}, false, err
 	}
-	if time.Since(def.EndsAt) > longOver {
+	if err := a.readClock(ctx); err != nil {
+		return SaleStatus{}, false, err
+	}
+	if now, _ := a.clock.now(); now.Sub(def.EndsAt) > longOver {
 		return SaleStatus{}, false, &InvalidError{Location: "body.ends_at", Message: "is more than a day ago; orders of the sale may still be under way"}
 	}
 	def.StartsAt, def.EndsAt = def.StartsAt.UTC().Truncate(time.Millisecond), def.EndsAt.UTC().Truncate(time.Millisecond)
@@ -100,7 +103,7 @@ func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs map[
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return append(ci.settings(), "run", run, "revision", ci.sale.Revision), nil
+	return append(ci.settings(), "server", run, "revision", ci.sale.Revision), nil
 }
 
 // settings returns the fields of an item's hash that the operator sets.
@@ -142,8 +145,7 @@ func (w *catalogWatch) configure(ctx context.Context, ci *cachedItem) error {
 	case err != nil:
 		return unavailable(err)
 	case reply < 0:
-		w.suspectLost(ci)
-		return fmt.Errorf("%w: item %s/%s", ErrRecovering, ci.sale.ID, ci.item.ID)
+		return w.forgotten(ci)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 			g = snapshots[i]
 		}
 		switch {
-		case ci.keysExpiredAt(time.Now()):
+		case w.over(&l.Sale):
 		case g == nil || g.recovering || ci.generation.Load() != w.runIDs.Generation():
 			recovering = true
 		default:
@@ -50,7 +50,7 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 	now, _ := w.clock.now()
 	status.Now = now.UTC()
 	status.State = l.stateAt(now)
-	if recovering && status.State != StateClosed && !l.cached[l.Items[0].ID].keysExpiredAt(now) {
+	if recovering && status.State != StateClosed && !w.over(&l.Sale) {
 		status.State = StateRecovering
 	}
 	return status, nil
@@ -62,7 +62,7 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64) // they share round trips
 	for i, ci := range l.all() {
-		if ci.keysExpiredAt(time.Now()) {
+		if w.over(&l.Sale) {
 			continue
 		}
 		if snapshots[i] = ci.snapshot.Load(); snapshots[i] != nil && time.Since(snapshots[i].at) < snapshotTTL {

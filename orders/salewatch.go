@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +14,7 @@ import (
 
 // compareMax is how many items a turn of the watch compares with Redis if nothing has changed, so that thousands of sales cost little at
 // rest. Requests for a lost item are not served meanwhile: the scripts notice the loss, and have the sale recovered.
-const compareMax = 500
+const compareMax = 250
 
 // longReading is how long a reading of the sales takes after which the watch rests.
 const longReading = 200 * time.Millisecond
@@ -31,6 +30,9 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 			generation, compared = now, nil
 			poke(w.replaced)
 		}
+		if err := w.readClock(ctx); err != nil && ctx.Err() == nil {
+			w.opts.Logger.WarnContext(ctx, "Redis' clock could not be read", slog.Any("error", err))
+		}
 		began := time.Now()
 		if err := w.loadCatalog(ctx); err != nil && ctx.Err() == nil {
 			w.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
@@ -39,7 +41,7 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 			defer periodic.Pause(ctx, min(time.Second, 9*took))
 		}
 		c := w.catalog.Load()
-		items := c.remembered()
+		items := w.remembered()
 		due := items
 		if c == compared && len(items) > compareMax {
 			if next >= len(items) {
@@ -67,81 +69,68 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 	})
 }
 
-// compare checks that the server that holds each item now is the one it was loaded into, and that it has the latest definition.
-// It updates the definition, and marks the sales of lost items for recovery.
+// compare checks that the server that holds each item now is the one it was loaded into, and has it as this process knows it, with the latest
+// definition. It updates the definition, and marks the sales of lost items for recovery. The error is that of the first item that could not
+// be compared; the others are.
 func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost bool, err error) {
 	generation := w.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
-	known, err := w.known(ctx, items)
-	if err != nil {
-		return false, err
-	}
-	for i, ci := range items {
-		switch revision := known[i]; {
-		case ci.keysExpiredAt(time.Now()):
+	for i, s := range w.look(ctx, items) {
+		ci := items[i]
+		if w.over(&ci.sale.Sale) {
 			continue
-		case revision < 0:
-			w.suspectLost(ci)
+		}
+		if s.err == nil && !s.lost && s.revision < ci.sale.Revision {
+			s.err = w.configure(ctx, ci)
+			ci.forget()
+		}
+		switch {
+		case s.err != nil:
+			err = cmp.Or(err, s.err)
+		case s.lost:
+			_ = w.forgotten(ci)
 			lost = true
-			continue
-		case revision < ci.sale.Revision:
-			if failed := w.configure(ctx, ci); failed != nil {
-				err = cmp.Or(err, failed) // the servers of other items may answer
-				continue
+		default:
+			if ci.generation.Swap(generation) != generation {
+				ci.forget()
 			}
-			ci.forget()
+			continue
 		}
-		if ci.generation.Swap(generation) != generation {
-			ci.forget()
-		}
+		ci.generation.Store(0)
 	}
 	return lost, err
 }
 
-// known returns the revision of each item on the server that holds it now, or -1 when that is not the one the item was loaded
-// into, the item is being recovered, or its leader in Redis is a later one.
-func (w *catalogWatch) known(ctx context.Context, items []*cachedItem) ([]int64, error) {
-	runs := make(map[string]string) // of each server, asked once
-	now := make([]string, len(items))
-	for i, ci := range items {
-		var err error
-		if now[i], err = w.runOf(ctx, ci.keys[itemKey], runs); err != nil {
-			return nil, unavailable(err)
-		}
-	}
-	fields := make([]*redis.SliceCmd, len(items))
-	leads := make([]*redis.SliceCmd, len(items))
-	if _, err := w.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, ci := range items {
-			fields[i] = p.HMGet(ctx, ci.keys[itemKey], "run", "recovering", "revision")
-			leads[i] = p.HMGet(ctx, ci.lead, "epoch", "token")
-		}
-		return nil
-	}); err != nil {
-		return nil, unavailable(err)
-	}
-	revisions := make([]int64, len(items))
-	for i, cmd := range fields {
-		it := cmd.Val()
-		if it[0] != now[i] || it[1] != nil || items[i].sale.behind(leads[i].Val()) {
-			revisions[i] = -1
-			continue
-		}
-		d := decoder{reply: it[2:]}
-		if revisions[i] = d.int64(); d.err != nil {
-			return nil, d.err
-		}
-	}
-	return revisions, nil
+// A sighting is what the server that holds an item has of it.
+type sighting struct {
+	revision int64
+	lost     bool  // the server does not have the item as this process knows it, or the item is being recovered
+	err      error // of the server
 }
 
-// behind reports whether the item's leader in Redis has a later epoch than the listing, or the same epoch and another token.
-func (l *listing) behind(lead []any) bool {
-	epoch, _ := lead[0].(string)
-	if epoch == "" {
-		return false
+// look returns what the servers have of items, in the same order.
+func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting {
+	seen := make([]sighting, len(items))
+	runs := make(map[string]string) // of each server, asked once
+	keys, args := make([][]string, len(items)), make([][]any, len(items))
+	for i, ci := range items {
+		var run string
+		if run, seen[i].err = w.runOf(ctx, ci.keys[itemKey], runs); seen[i].err == nil {
+			keys[i], args[i] = ci.keysWithLead(), []any{run, ci.sale.Epoch, ci.sale.EpochToken, ci.seen.Load()}
+		}
 	}
-	n, err := strconv.ParseInt(epoch, 10, 64)
-	return err != nil || n > l.Epoch || n == l.Epoch && lead[1] != l.EpochToken
+	for i, cmd := range w.runAll(ctx, lookScript, keys, args) {
+		if cmd == nil {
+			continue
+		}
+		reply, err := cmd.Slice()
+		d := decoder{reply: reply}
+		if seen[i].lost = err == nil && len(reply) == 0; err == nil && !seen[i].lost {
+			seen[i].revision = d.int64()
+			items[i].saw(d.int64())
+		}
+		seen[i].err = unavailable(cmp.Or(err, d.err))
+	}
+	return seen
 }
 
 // runOf returns the run id of the server that holds a key. It asks each server once and stores the answer in runs.
@@ -167,7 +156,7 @@ func (w *catalogWatch) runOf(ctx context.Context, key string, runs map[string]st
 // ErrRecovering.
 func (w *catalogWatch) verified(ctx context.Context, ci *cachedItem) (generation int64, err error) {
 	generation = w.runIDs.Generation()
-	if ci.generation.Load() == generation {
+	if generation > 0 && ci.generation.Load() == generation {
 		return generation, nil
 	}
 	_, err, _ = w.flights.Do("compare "+ci.keys[itemKey], func() (any, error) {
@@ -179,6 +168,3 @@ func (w *catalogWatch) verified(ctx context.Context, ci *cachedItem) (generation
 	}
 	return generation, err
 }
-
-// suspectLost schedules a check of whether Redis still has the item, which recovers the sale if it does not.
-func (w *catalogWatch) suspectLost(ci *cachedItem) { w.suspects.add(ci.sale.ID) }

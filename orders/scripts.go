@@ -1,7 +1,9 @@
 package orders
 
 import (
+	"context"
 	"embed"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,6 +19,7 @@ var (
 	reassignScript  = script("reassign")
 	claimScript     = script("claim")
 	snapshotScript  = script("snapshot")
+	lookScript      = script("look")
 	configureScript = script("configure")
 	leadScript      = script("lead")
 	sealScript      = script("seal")
@@ -41,4 +44,40 @@ func script(name string) *redis.Script {
 		source += string(text)
 	}
 	return redis.NewScript(source)
+}
+
+// runAll runs a script once for each list of keys, in one round trip to each server, and returns the commands; nil where keys is.
+func (c *core) runAll(ctx context.Context, script *redis.Script, keys [][]string, args [][]any) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(keys))
+	run := func(script func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd, due func(i int) bool) {
+		_, _ = c.base.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
+			for i := range keys {
+				if due(i) {
+					cmds[i] = script(ctx, p, keys[i], args[i]...)
+				}
+			}
+			return nil
+		})
+	}
+	run(script.EvalSha, func(i int) bool { return keys[i] != nil })
+	unknown := func(i int) bool { return cmds[i] != nil && redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") }
+	for i := range cmds {
+		if unknown(i) {
+			run(script.Eval, unknown)
+			break
+		}
+	}
+	return cmds
+}
+
+// forgotten is the error for an item that Redis has lost or damaged: its sale is checked, and rebuilt.
+func (c *core) forgotten(ci *cachedItem) error {
+	c.suspects.add(ci.sale.ID, 0)
+	return fmt.Errorf("%w: Redis has lost item %s/%s, or part of it", ErrRecovering, ci.sale.ID, ci.item.ID)
+}
+
+// damaged is forgotten for damage that the check would not find: the sale is rebuilt in any case, if it is still in this epoch.
+func (c *core) damaged(ci *cachedItem) error {
+	c.suspects.add(ci.sale.ID, ci.sale.Epoch)
+	return fmt.Errorf("%w: an entry of item %s/%s in Redis cannot be read", ErrRecovering, ci.sale.ID, ci.item.ID)
 }

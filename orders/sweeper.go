@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -53,6 +55,9 @@ var errNotClaimed = errors.New("orders: the server of the item refuses to hand o
 func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 	for range sweepBatches {
 		records, err := claimScript.Run(ctx, w.rdb, ci.keys, sweepAge.Milliseconds(), commitMax).Slice()
+		if errors.Is(err, redis.Nil) {
+			err = w.forgotten(ci)
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNotClaimed, unavailable(err))
 		}

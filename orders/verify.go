@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders/internal/inspection"
 )
@@ -111,7 +113,7 @@ func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.B
 	all := make(map[string]*verifiedItem, len(l.Items))
 	for i := range l.Items {
 		it := &l.Items[i]
-		if l.cached[it.ID].keysExpiredAt(time.Now()) {
+		if a.over(&l.Sale) {
 			continue
 		}
 		b, err := a.readItem(ctx, l.cached[it.ID], before[it.ID])
@@ -180,7 +182,7 @@ func (a *verifier) returns(ctx context.Context, sale string) (map[string]map[ID]
 func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*Return) (*verifiedItem, error) {
 	b := &verifiedItem{item: ci.item, coming: make(map[ID]*Return, len(coming))}
 	maps.Copy(b.coming, coming)
-	var args []any
+	args := []any{ci.seen.Load()}
 	for id, r := range coming {
 		args = append(args, id.String(), r.BuyerHash)
 	}
@@ -189,13 +191,12 @@ func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*
 	case err != nil:
 		return nil, unavailable(err)
 	case len(reply) == 0:
-		a.sales.suspectLost(ci)
-		return nil, ErrRecovering
+		return nil, a.forgotten(ci)
 	case len(reply) == 1:
 		return nil, ErrRecovering
 	}
 	d := decoder{reply: reply}
-	b.stock, b.next, b.returned, b.records = int(d.int64()), int(d.int64()), d.strings(), d.strings()
+	b.stock, b.next, b.returned, b.records = int(d.int64()), int(d.int64()), withoutSentinel(d.strings()), withoutSentinel(d.strings())
 	b.outbox, b.pending = int(d.int64()), int(d.int64())
 	for _, text := range d.strings() {
 		var id ID
@@ -207,32 +208,42 @@ func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*
 	return b, d.err
 }
 
+// withoutSentinel removes the sentinel of a list, or its value in a hash.
+func withoutSentinel(list []string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" || s == sentinel })
+}
+
 // readBuyersAndKeys reads an item's buyers and keys from Redis. It takes many round trips, between which the sale goes on: reading
 // those of a long sale at once would block Redis for a tenth of a second. An order that was reserved or ended after the item's
 // data was read is inconsistent in this look only.
 func (a *verifier) readBuyersAndKeys(ctx context.Context, ci *cachedItem, b *verifiedItem) error {
 	b.entries, b.keys = make(map[string]buyerEntry), make(map[string]string)
-	if err := a.scan(ctx, ci.keys[buyersKey], func(buyer, text string) {
+	if err := a.scan(ctx, ci, buyersKey, func(buyer, text string) {
 		units, ids, _ := strings.Cut(text, " ")
 		n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
 		b.entries[buyer] = buyerEntry{n, ids}
 	}); err != nil {
 		return err
 	}
-	return a.scan(ctx, ci.keys[requestKey], func(who, order string) {
+	return a.scan(ctx, ci, requestKey, func(who, order string) {
 		b.keys[who], _, _ = strings.Cut(order, " ")
 	})
 }
 
 // scan reads a hash in parts. It reads all fields that exist during the whole scan.
-func (a *verifier) scan(ctx context.Context, key string, fn func(field, value string)) error {
+func (a *verifier) scan(ctx context.Context, ci *cachedItem, key int, fn func(field, value string)) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := a.base.HScan(ctx, key, cursor, "", loadChunk).Result()
+		pairs, next, err := a.base.HScan(ctx, ci.keys[key], cursor, "", loadChunk).Result()
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return a.forgotten(ci)
+		}
 		if err != nil {
 			return unavailable(err)
 		}
 		for i := 1; i < len(pairs); i += 2 {
-			fn(pairs[i-1], pairs[i])
+			if pairs[i-1] != sentinel {
+				fn(pairs[i-1], pairs[i])
+			}
 		}
 		if cursor = next; cursor == 0 {
 			return nil

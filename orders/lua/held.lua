@@ -1,12 +1,13 @@
 -- Finds the orders of one buyer that the database does not have yet.
 --
 -- KEYS  prelude.lua
--- ARGV  1 buyer's hash
--- Reply {'held', {reservations}}, or {'forgotten'} when Redis does not have the item, or the item is being recovered
+-- ARGV  1 buyer's hash, 2 writes to the item that the caller has seen
+-- Reply {'held', {reservations}}, or {'forgotten'} when Redis does not have the item whole, or has it in an
+--       earlier state, or the item is being recovered
 --
 -- One step: an order that is committed between two reads would be in neither.
-local it = redis.call('HMGET', item, 'switch', 'recovering')
-if not it[1] or it[2] then
+local it = read(ARGV[2])
+if not it or it.recovering then
   return {'forgotten'}
 end
 local found = {}

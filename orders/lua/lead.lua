@@ -7,16 +7,17 @@
 -- One step: of two leaders the one with the higher epoch wins, whatever the other one does later. The item is closed until
 -- open.lua finds the same token.
 local epoch, token = tonumber(ARGV[1]), ARGV[2]
-local led = redis.call('HMGET', lead, 'epoch', 'token')
+local led = try('HMGET', lead, 'epoch', 'token') or {}
+local led_epoch = whole(led[1])
 if led[2] == token then
   return 1
-elseif led[1] and tonumber(led[1]) >= epoch then
+elseif led_epoch and led_epoch >= epoch then
   return 0
-elseif redis.call('EXISTS', item, returned, pending, outbox, keys, buyers, holders, turns) > 0 then
+elseif redis.call('EXISTS', unpack(KEYS, 1, 8)) > 0 then
   return 0
 end
+redis.call('DEL', lead) -- it may be damaged
 redis.call('HSET', lead, 'epoch', epoch, 'token', token)
 redis.call('PEXPIREAT', lead, ARGV[3])
-redis.call('HSET', item, 'recovering', token, 'next', 0, 'forget', ARGV[3], unpack(ARGV, 4))
-redis.call('PEXPIREAT', item, ARGV[3])
+create(ARGV[3], 'recovering', token, unpack(ARGV, 4))
 return 1

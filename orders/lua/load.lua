@@ -1,12 +1,15 @@
 -- Adds rows of the database to an item that is being loaded.
 --
 -- KEYS  prelude.lua, then the leader
--- ARGV  1 the leader's token, 2 forget at (ms), 3 the last unit handed out; then four lists, each preceded by its length:
+-- ARGV  1 the leader's token, 2 writes to the item that the leader has seen, 3 the last unit handed out; then four lists, each preceded by
+--       its length:
 --       keys and orders, holders, buyers and marks, units that are free below the last
--- Reply 1, or 0 when another leader has the item
+-- Reply how many writes were made to the item, or 0 when another leader has the item, or Redis does not have all that was
+--       loaded before
 --
 -- One step: a leader that lost the item between a check and the write would mix its rows with those of the next leader.
-if not leads(ARGV[1]) then
+local it = leads(ARGV[1]) and read(ARGV[2])
+if not it then
   return 0
 end
 local at = 4
@@ -14,13 +17,12 @@ local function add(command, key)
   local count = tonumber(ARGV[at])
   if count > 0 then
     redis.call(command, key, unpack(ARGV, at + 1, at + count))
-    redis.call('PEXPIREAT', key, ARGV[2])
   end
   at = at + count + 1
 end
-redis.call('HSET', item, 'next', ARGV[3])
+redis.call('HSET', item, 'next', ARGV[3], 'writes', it.writes + 1)
 add('HSET', keys)
 add('RPUSH', holders)
 add('HSET', buyers)
 add('SADD', returned)
-return 1
+return it.writes + 1

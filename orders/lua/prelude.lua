@@ -1,6 +1,12 @@
 -- Prepended to every script of this folder. All keys of an item live in one slot. Every script declares the keys of one epoch,
 -- in this order; those of a recovery declare the key of the item's leader after them.
+--
+-- Redis does not undo the writes of a script that fails, so a script checks everything before its first write.
 local item, returned, pending, outbox, keys, buyers, holders, turns, lead = unpack(KEYS)
+
+-- Every collection of an item has this element for as long as the item is remembered, so a collection that is missing was lost.
+-- Items that versions before have loaded do not, and have the field `run` instead of `server`.
+local sentinel = '-'
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -13,24 +19,87 @@ local function is_server(run)
   return run == 'unknown' or string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(run), 1, true) ~= nil
 end
 
--- True if the token is that of the leader that may load the item.
-local function leads(token)
-  return redis.call('HGET', lead, 'token') == token
+-- Runs a command; nil if its key is of another type.
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
+    redis.call(...) -- ends the script with the error
+  end
 end
 
--- Units that were returned are handed out before units that were never sold. The caller has checked that count units are free:
--- back is the number of returned units, next the last unit sold first-hand. It returns the units and the new next, which the
--- caller writes.
-local function take_units(count, back, next)
+-- A whole number that JavaScript and Lua represent exactly, or nil.
+local function whole(text)
+  local n = tonumber(text)
+  return n and n == math.floor(n) and math.abs(n) < 2 ^ 53 and n or nil
+end
+
+-- Reads the item. It returns nil if Redis does not have it as the caller knows it: the item or one of its collections was lost or
+-- is of another type, a number is damaged, or fewer writes were made to it than the caller has seen, so this is an earlier state.
+-- back and in_flight are the lengths of returned and outbox; marks is 1 if collections have a sentinel.
+local function read(seen)
+  local fields = {'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'writes',
+    'switch', 'recovering', 'server', 'run', 'room', 'rebuilt', 'revision'}
+  local values = try('HMGET', item, unpack(fields))
+  if not values or not values[9] then
+    return nil
+  end
+  local it = {}
+  for i, name in ipairs(fields) do
+    it[name] = values[i]
+    if i <= 8 then
+      it[name] = whole(values[i] or name == 'writes' and 0)
+      if not it[name] then
+        return nil
+      end
+    end
+  end
+  if it.writes < tonumber(seen) then
+    return nil
+  end
+  it.marks = it.server and 1 or 0
+  it.server = it.server or it.run
+  local sizes = {try('SCARD', returned), try('ZCARD', outbox), try('HLEN', pending), try('HLEN', keys), try('HLEN', buyers),
+    try('LLEN', holders), try('HLEN', turns)}
+  for i = 1, 7 do
+    if (sizes[i] or -1) < it.marks then
+      return nil
+    end
+  end
+  it.back, it.in_flight = sizes[1] - it.marks, sizes[2] - it.marks
+  return it
+end
+
+-- Creates the item and its collections, each with its sentinel.
+local function create(forget, ...)
+  redis.call('HSET', item, 'next', 0, 'writes', 0, 'forget', forget, ...)
+  redis.call('SADD', returned, sentinel)
+  redis.call('ZADD', outbox, '+inf', sentinel)
+  redis.call('RPUSH', holders, sentinel)
+  for _, key in ipairs({pending, keys, buyers, turns}) do
+    redis.call('HSET', key, sentinel, '')
+  end
+  for i = 1, 8 do
+    redis.call('PEXPIREAT', KEYS[i], forget)
+  end
+end
+
+-- True if the token is that of the leader that may load the item.
+local function leads(token)
+  return try('HGET', lead, 'token') == token
+end
+
+-- Returns at most count units that were returned: they are handed out before units that were never sold. The caller removes
+-- those that it hands out.
+local function returned_units(count)
   local units = {}
-  if back > 0 then
-    units = redis.call('SPOP', returned, math.min(count, back))
+  for _, unit in ipairs(redis.call('SRANDMEMBER', returned, count + 1)) do
+    if unit ~= sentinel and #units < count then
+      units[#units + 1] = unit
+    end
   end
-  for i = #units + 1, count do
-    next = next + 1
-    units[i] = next
-  end
-  return units, next
+  return units
 end
 
 -- body is the reservation as JSON, without the fields that Redis assigns and without its closing brace.

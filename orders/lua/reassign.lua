@@ -2,32 +2,40 @@
 --
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
---       5 how many new units, 6... the units it keeps
--- Reply {'reassigned', reservation}, also when another caller was first,
+--       5 how many new units, 6 writes to the item that the caller has seen, 7... the units it keeps
+-- Reply {'reassigned', reservation, writes to the item or 0}, also when another caller was first,
 --       {'sold_out'} when none are free: the order is left with the units it keeps, or
---       {'gone'} when it is not pending here, the epoch is over, or the server is another one than the item was loaded into
+--       {'gone'} when it is not pending here, the epoch is over, Redis does not have the item whole or has it in an earlier state, or the
+--       server is another one than the item was loaded into
 --
 -- One step and compared with what the caller has, so that an order that is delivered twice does not take new units twice. The
 -- disputed units are not returned: they belong to another order.
 local id, fresh = ARGV[1], tonumber(ARGV[5])
-local record = redis.call('HGET', pending, id)
+local record = try('HGET', pending, id)
 if not record then
   return {'gone'}
 elseif record ~= ARGV[2] then
-  return {'reassigned', record}
+  return {'reassigned', record, 0}
 end
-local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'run')
-if not it[1] or it[3] or not is_server(it[4]) then
+local it = read(ARGV[6])
+if not it or it.recovering or not is_server(it.server) then
   return {'gone'}
 end
-local units, next = {}, tonumber(it[2])
-local back = redis.call('SCARD', returned)
-local enough = it[1] - next + back >= fresh
+local units, next = {}, it.next
+local back = it.back
+local enough = it.stock - next + back >= fresh
 if enough then
-  units, next = take_units(fresh, back, next)
-  redis.call('HSET', item, 'next', next)
+  if back > 0 then
+    units = returned_units(math.min(fresh, back))
+    redis.call('SREM', returned, unpack(units))
+  end
+  for i = #units + 1, fresh do
+    next = next + 1
+    units[i] = next
+  end
 end
-for i = 6, #ARGV do
+redis.call('HSET', item, 'next', next, 'writes', it.writes + 1)
+for i = 7, #ARGV do
   units[#units + 1] = ARGV[i]
 end
 record = reservation(ARGV[3], units, ARGV[4])
@@ -35,4 +43,4 @@ redis.call('HSET', pending, id, record)
 if not enough then
   return {'sold_out'}
 end
-return {'reassigned', record}
+return {'reassigned', record, it.writes + 1}

@@ -5,9 +5,10 @@
 --         the leader's token for the same while the item is being loaded;
 --         'repeat' to find the orders of earlier requests and to reserve nothing; otherwise ''
 --       2 'kept' when the caller waits until a replica has what its own connection wrote, otherwise ''
+--       3 writes to the item that the caller has seen
 --       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
 --       when it was accepted (ms) or '' for now
--- Reply a list for each order: {word, now in ms, free units, ...}
+-- Reply {now in ms, writes to the item, then a list for each order: {word, free units, ...}}
 --       'reserved'         order id, when it was accepted (ms), units
 --       'held'             order id, its reservation while uncommitted, otherwise ''
 --       'unheld'           a 'repeat' found no order
@@ -16,7 +17,9 @@
 --       'not_started'      start in ms, or 0 when the sale is not published
 --       'paused' 'ended' 'sold_out' 'not_enough' 'at_capacity' 'recovering'
 --       'turn_required'    the item has a waiting room, and the buyer no turn, or one that is over, used or for fewer units
---       'forgotten'        Redis does not have this item in this epoch, or the server is another one than it was loaded into
+--       'damaged'          what Redis has of the buyer or the key cannot be read
+--       'forgotten'        Redis does not have this item in this epoch whole, or has it in an earlier state, or the server is another
+--                          one than it was loaded into
 --
 -- One step, because units, quota, key, cap, reservation and outbox entry belong together: a crash between separate writes would
 -- sell a unit twice or lose an order. Orders are refused before anything is written for them. The writes for all orders of one
@@ -24,32 +27,41 @@
 local again, kept = ARGV[1] == 'repeat', ARGV[2] ~= ''
 local late = ARGV[1] ~= '' and not again
 local now = now_ms()
-local replies = {}
+local replies = {now, 0}
 
 local function all(word)
-  for i = 1, (#ARGV - 2) / 6 do
-    replies[i] = {word, now}
+  for i = 1, (#ARGV - 3) / 6 do
+    replies[i + 2] = {word, 0}
   end
   return replies
 end
 
-local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering', 'run', 'room')
-if not it[1] then
+local it = read(ARGV[3])
+if not it then
   return all('forgotten')
 end
 -- A server other than the one that the item was loaded into may lack the latest accepted orders. A recovery would find what it
 -- reserved, and could commit that before those orders. A client cannot prevent it: the request may be in flight when the server
 -- is replaced, or the client may have seen the replica before its promotion.
-if not is_server(it[10]) then
+if not is_server(it.server) then
   return all('forgotten')
 end
-if it[9] and it[9] ~= ARGV[1] then
+if it.recovering and it.recovering ~= ARGV[1] then
   return all('recovering')
 end
-local switch, starts, ends, stock, next = it[1], tonumber(it[2]), tonumber(it[3]), tonumber(it[4]), tonumber(it[5])
-local quota, in_flight_max = tonumber(it[6]), tonumber(it[7])
-local room = it[11] ~= '' and it[11]
-local back, in_flight = redis.call('SCARD', returned), redis.call('ZCARD', outbox)
+local switch, starts, ends, stock, next, quota = it.switch, it.starts, it.ends, it.stock, it.next, it.quota
+local room = it.room ~= '' and it.room
+local back, in_flight = it.back, it.in_flight
+local before = in_flight
+
+local wanted = 0
+for i = 7, #ARGV, 6 do
+  wanted = wanted + ARGV[i]
+end
+local again_free, taken = {}, {} -- returned units that may be handed out, and those that are
+if back > 0 and not again then
+  again_free = returned_units(math.min(wanted, back))
+end
 
 local new_keys, new_marks, new_records, new_turns = {}, {}, {}, {}
 local to_pending, to_outbox, to_keys, to_buyers, to_holders, to_turns = {}, {}, {}, {}, {}, {}
@@ -66,8 +78,11 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   local held = new_keys[buyer .. key] or redis.call('HGET', keys, buyer .. key)
   if held then
     local held_id, held_quantity = string.match(held, '^(%S+) (%d+)$')
+    if not held_id then
+      return {'damaged', free}
+    end
     if tonumber(held_quantity) ~= quantity then
-      return {'key_reused', now, free, held_id}
+      return {'key_reused', free, held_id}
     end
     local record = new_records[held_id] or redis.call('HGET', pending, held_id)
     if record and kept then
@@ -75,21 +90,21 @@ local function reserve(id, buyer, key, quantity, body, accepted)
       -- again.
       write_later(to_pending, held_id, record)
     end
-    return {'held', now, free, held_id, record or ''}
+    return {'held', free, held_id, record or ''}
   end
   if again then
-    return {'unheld', now, free}
+    return {'unheld', free}
   end
 
   if not late then
     if switch == 'closed' or now >= ends then
-      return {'ended', now, free}
+      return {'ended', free}
     elseif switch == 'paused' then
-      return {'paused', now, free}
+      return {'paused', free}
     elseif switch == 'draft' then
-      return {'not_started', now, free, 0}
+      return {'not_started', free, 0}
     elseif now < starts then
-      return {'not_started', now, free, starts}
+      return {'not_started', free, starts}
     end
   end
 
@@ -98,27 +113,38 @@ local function reserve(id, buyer, key, quantity, body, accepted)
     -- or the room, 'revoked' and when the buyer was admitted.
     local of, ends_at, units_for = string.match(new_turns[buyer] or redis.call('HGET', turns, buyer) or '', '^(%S+) (%d+) (%d+)$')
     if of ~= room or now >= tonumber(ends_at) or quantity > tonumber(units_for) then
-      return {'turn_required', now, free}
+      return {'turn_required', free}
     end
   end
 
   local mark = new_marks[buyer] or redis.call('HGET', buyers, buyer) or '0'
   local units_held, ids = string.match(mark, '^(%d+)(.*)$')
+  if not ids then
+    return {'damaged', free}
+  end
   if units_held + quantity > quota then
-    return {'quota_per_buyer', now, free, string.match(ids, ' (%S+)$') or ''}
+    return {'quota_per_buyer', free, string.match(ids, ' (%S+)$') or ''}
   end
   if free <= 0 then
-    return {'sold_out', now, free}
+    return {'sold_out', free}
   elseif free < quantity then
-    return {'not_enough', now, free}
+    return {'not_enough', free}
   end
-  if not late and in_flight >= in_flight_max then
-    return {'at_capacity', now, free}
+  if not late and in_flight >= it.in_flight_max then
+    return {'at_capacity', free}
   end
 
-  local units
-  units, next = take_units(quantity, back, next)
-  back = math.max(0, back - quantity)
+  local units = {}
+  for i = 1, quantity do
+    if back > 0 then
+      units[i] = again_free[#taken + 1]
+      taken[#taken + 1] = units[i]
+      back = back - 1
+    else
+      next = next + 1
+      units[i] = next
+    end
+  end
   if accepted == '' then
     accepted = string.format('%.0f', now)
   end
@@ -136,17 +162,21 @@ local function reserve(id, buyer, key, quantity, body, accepted)
     new_turns[buyer] = room .. ' used ' .. id
     write_later(to_turns, buyer, new_turns[buyer])
   end
-  return {'reserved', now, free - quantity, id, accepted, unpack(units)}
+  return {'reserved', free - quantity, id, accepted, unpack(units)}
 end
 
-for i = 3, #ARGV, 6 do
+for i = 4, #ARGV, 6 do
   replies[#replies + 1] = reserve(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5])
 end
 if #to_pending > 0 then
   redis.call('HSET', pending, unpack(to_pending))
 end
 if #to_outbox > 0 then
-  redis.call('HSET', item, 'next', next)
+  it.writes = it.writes + in_flight - before
+  redis.call('HSET', item, 'next', next, 'writes', it.writes)
+  for i = 1, #taken, 1000 do
+    redis.call('SREM', returned, unpack(taken, i, math.min(i + 999, #taken)))
+  end
   redis.call('ZADD', outbox, unpack(to_outbox))
   redis.call('HSET', keys, unpack(to_keys))
   redis.call('HSET', buyers, unpack(to_buyers))
@@ -154,11 +184,11 @@ if #to_outbox > 0 then
   if #to_turns > 0 then
     redis.call('HSET', turns, unpack(to_turns))
   end
-  -- A key that was emptied is created again, without its expiry.
-  for i = 3, #KEYS do
-    if redis.call('PTTL', KEYS[i]) < 0 then
-      redis.call('PEXPIREAT', KEYS[i], it[8])
+  if it.marks == 0 then -- a key that was emptied is created again, without its expiry
+    for i = 3, #KEYS do
+      redis.call('PEXPIREAT', KEYS[i], it.forget)
     end
   end
 end
+replies[2] = it.writes
 return replies

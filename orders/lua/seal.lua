@@ -9,7 +9,10 @@
 if not leads(ARGV[1]) then
   return {}
 end
-if redis.call('EXISTS', item) == 1 then
+local fields = try('HLEN', item)
+if not fields then
+  redis.call('DEL', item) -- scripts refuse a missing item in the same way as a closed one
+elseif fields > 0 then
   redis.call('HSET', item, 'recovering', ARGV[1])
 end
-return redis.call('HSCAN', pending, ARGV[2], 'COUNT', 1000)
+return try('HSCAN', pending, ARGV[2], 'COUNT', 1000) or {'0', {}}

@@ -1,21 +1,23 @@
 -- Reads the state of an item.
 --
 -- KEYS  prelude.lua
--- ARGV  1 number of holders that the caller has, 2 maximum number of holders to read
--- Reply {now in ms, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when forgotten
+-- ARGV  1 number of holders that the caller has, 2 maximum number of holders to read, 3 writes to the item that the caller has seen
+-- Reply {now in ms, writes to the item, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when Redis
+--       does not have the item whole, or has it in an earlier state
 --
 -- One step, so that the list of holders is complete if the item cannot be ordered.
 local now = now_ms()
-local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'switch')
-if not it[1] then
+local it = read(ARGV[3])
+if not it then
   return {now}
 end
 local from = tonumber(ARGV[1])
 return {
   now,
-  it[1] - it[2] + redis.call('SCARD', returned),
-  it[3] and 1 or 0,
-  it[4],
+  it.writes,
+  it.stock - it.next + it.back,
+  it.recovering and 1 or 0,
+  it.switch,
   redis.call('LLEN', holders),
   redis.call('LRANGE', holders, from, from + ARGV[2] - 1),
 }

@@ -1,30 +1,30 @@
 -- Reads everything that Verify compares.
 --
 -- KEYS  prelude.lua
--- ARGV  order id and buyer's hash of each order whose units are being returned
+-- ARGV  1 writes to the item that the caller has seen, then order id and buyer's hash of each order whose units are being returned
 -- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
 --       whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
 --
 -- One step: reads in parts would be inconsistent while the sale runs.
-local it = redis.call('HMGET', item, 'stock', 'next', 'recovering')
-if not it[1] then
+local it = read(ARGV[1])
+if not it then
   return {}
-elseif it[3] then
+elseif it.recovering then
   return {'recovering'}
 end
 local returning = {}
-for i = 1, #ARGV, 2 do
+for i = 2, #ARGV, 2 do
   local ids = string.match(redis.call('HGET', buyers, ARGV[i + 1]) or '', '^%d+(.*)$') or ''
   if string.find(ids .. ' ', ' ' .. ARGV[i] .. ' ', 1, true) then
     returning[#returning + 1] = ARGV[i]
   end
 end
 return {
-  tonumber(it[1]),
-  tonumber(it[2]),
+  it.stock,
+  it.next,
   redis.call('SMEMBERS', returned),
   redis.call('HVALS', pending),
-  redis.call('ZCARD', outbox),
-  redis.call('HLEN', pending),
+  it.in_flight,
+  redis.call('HLEN', pending) - it.marks,
   returning,
 }
