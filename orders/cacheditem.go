@@ -37,7 +37,8 @@ type itemState struct {
 	refreshing atomic.Bool
 	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item; 0: it was not, or has lost it since
 
-	seen atomic.Int64 // the most writes to the item that this process knows of: what has fewer is an earlier state
+	unreadable atomic.Bool  // the server answered the latest look with an error
+	seen       atomic.Int64 // the most writes to the item that this process knows of: what has fewer is an earlier state
 
 	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
 

@@ -30,7 +30,12 @@ const (
 	CauseLoading  Cause = "loading"   // the sales are not read yet
 	CauseLease    Cause = "lease"     // no heartbeat has reached the database lately
 	CauseRegress  Cause = "regressed" // the database went back in time
+	CauseSales    Cause = "sales"     // sales cannot be read in Redis, or are being rebuilt
+	CauseEviction Cause = "eviction"  // Redis drops keys when its memory is full
 )
+
+// Causes are all causes.
+var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {

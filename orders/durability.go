@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Durability is the guarantee that a reservation in Redis must have before the order is accepted. Each is a second copy beside
@@ -59,10 +63,6 @@ func (c *core) checkDurability(ctx context.Context) error {
 			c.opts.Logger.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
 				slog.String("addr", server.addr), slog.Any("error", server.unknown))
 		}
-		if c.opts.Durability == "" && server.evicts != "" {
-			c.opts.Logger.WarnContext(ctx, "Redis drops keys when it is full, and with them quotas and orders: set maxmemory-policy noeviction",
-				slog.String("addr", server.addr), slog.String("policy", server.evicts))
-		}
 		if err := server.fit(c.opts.Durability); err != nil {
 			return fmt.Errorf("%w %w", ErrDurability, err)
 		}
@@ -88,11 +88,12 @@ func weaker(a, b Durability) Durability {
 // keeping is how one server persists and replicates its data.
 type keeping struct {
 	addr     string
-	unknown  error  // why its configuration is unknown; the next four are empty then
+	unknown  error  // why its configuration is unknown; the next three are empty then
 	aof      bool   // there is an append-only file
 	fsync    string // when it is flushed: always, everysec, or no (left to the kernel)
 	lapses   bool   // it does not flush while a child process rewrites the file
-	evicts   string // its eviction policy when memory is full; empty: it refuses writes instead
+	evicts   string // its eviction policy when memory is full; empty: it refuses writes instead, or does not say
+	evicted  int64  // keys that it has evicted
 	role     string // master or slave
 	replicas int    // replicas online, in sync except for data in transit
 }
@@ -116,8 +117,9 @@ func (k *keeping) fit(want Durability) error {
 	switch {
 	case want != "" && k.role == "slave":
 		return wrong("is a replica", "name its master")
-	case want != "" && k.evicts != "":
-		return wrong("drops keys when it is full", "set maxmemory-policy noeviction there in place of "+k.evicts)
+	case k.evicts != "":
+		return fmt.Errorf("cannot be guaranteed: Redis at %s drops keys when its memory is full, and with them quotas and orders: set maxmemory-policy noeviction there in place of %s",
+			k.addr, k.evicts)
 	case want == DurabilityReplicated && k.replicas == 0:
 		return wrong("has no replica online", "start one that follows it, and set min-replicas-to-write 1, so that nothing is reserved without one")
 	case want != DurabilityEverysec && want != DurabilityFsync, k.unknown != nil, k.own() == want, k.own() == DurabilityFsync:
@@ -133,24 +135,27 @@ func (k *keeping) fit(want Durability) error {
 }
 
 // inspect asks every master for its configuration.
-func inspect(ctx context.Context, rdb redis.UniversalClient) ([]keeping, error) {
-	var all []keeping
+func inspect(ctx context.Context, rdb redis.UniversalClient) (all []keeping, err error) {
+	var mu sync.Mutex
+	err = eachMaster(ctx, rdb, func(ctx context.Context, master *redis.Client) error {
+		k, err := inspectOne(ctx, master)
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, k)
+		return err
+	})
+	return all, err
+}
+
+// eachMaster calls fn for every master, at the same time.
+func eachMaster(ctx context.Context, rdb redis.UniversalClient, fn func(context.Context, *redis.Client) error) error {
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		k, err := inspectOne(ctx, rdb)
-		return []keeping{k}, err
+		return fn(ctx, rdb)
 	case *redis.ClusterClient:
-		var mu sync.Mutex
-		err := rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { // at the same time
-			k, err := inspectOne(ctx, master)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, k)
-			return err
-		})
-		return all, err
+		return rdb.ForEachMaster(ctx, fn)
 	default:
-		return nil, fmt.Errorf("orders: durability of a %T cannot be checked", rdb)
+		return fmt.Errorf("orders: a %T cannot be asked for its configuration", rdb)
 	}
 }
 
@@ -159,18 +164,8 @@ func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
 	if k.addr == "FailoverClient" {
 		k.addr = "the address that the sentinels name"
 	}
-	info, err := server.Info(ctx, "replication").Result()
-	if err != nil {
+	if err := k.readInfo(ctx, server, "replication", "memory", "stats"); err != nil {
 		return k, err
-	}
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch {
-		case name == "role":
-			k.role = value
-		case isReplica(name) && strings.Contains(value, "state=online"):
-			k.replicas++
-		}
 	}
 	var refused redis.Error
 	config, err := server.ConfigGet(ctx, "*append*").Result()
@@ -181,15 +176,73 @@ func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
 	case err != nil:
 		return k, err
 	}
-	full, err := server.ConfigGet(ctx, "maxmemory*").Result()
-	if err != nil {
-		return k, err
-	}
-	if full["maxmemory"] != "0" && full["maxmemory-policy"] != "noeviction" {
-		k.evicts = full["maxmemory-policy"]
-	}
 	k.aof, k.fsync, k.lapses = config["appendonly"] == "yes", config["appendfsync"], config["no-appendfsync-on-rewrite"] == "yes"
 	return k, nil
+}
+
+// readInfo reads sections of INFO, which managed servers answer too.
+func (k *keeping) readInfo(ctx context.Context, server *redis.Client, sections ...string) error {
+	for _, section := range sections { // servers before version 7 take one at a time
+		info, err := server.Info(ctx, section).Result()
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(info) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			switch {
+			case name == "role":
+				k.role = value
+			case isReplica(name) && strings.Contains(value, "state=online"):
+				k.replicas++
+			case name == "maxmemory_policy" && value != "noeviction":
+				k.evicts = value
+			case name == "evicted_keys":
+				k.evicted, _ = strconv.ParseInt(value, 10, 64)
+			}
+		}
+	}
+	return nil
+}
+
+const evictionInterval = 5 * time.Second
+
+// watchEviction reports servers that drop keys, or may, until ctx ends. The policy can be changed while the program runs.
+func (c *core) watchEviction(ctx context.Context) error {
+	before := make(map[string]int64) // evicted keys, by address
+	if c.opts.EphemeralRedis {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return periodic.Woken(ctx, evictionInterval, nil, func() {
+		var mu sync.Mutex
+		var details []string
+		err := eachMaster(ctx, c.base, func(ctx context.Context, master *redis.Client) error {
+			k := keeping{addr: master.Options().Addr}
+			if err := k.readInfo(ctx, master, "memory", "stats"); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			was, known := before[k.addr]
+			before[k.addr] = k.evicted
+			if lost := k.evicted - was; known && lost > 0 {
+				details = append(details, fmt.Sprintf("Redis has dropped %d keys because its memory is full", lost))
+				c.opts.Logger.ErrorContext(ctx, "Redis has dropped keys because its memory is full; sales that lost any are rebuilt: give it more memory, and set maxmemory-policy noeviction",
+					slog.String("addr", k.addr), slog.Int64("keys", lost))
+				poke(c.checkNow)
+			}
+			if k.evicts != "" {
+				details = append(details, "Redis drops keys when its memory is full: maxmemory-policy is "+k.evicts)
+			}
+			return nil
+		})
+		switch {
+		case details != nil:
+			c.conditions.set(Condition{Cause: CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
+		case err == nil:
+			c.conditions.clear(CauseEviction)
+		}
+	})
 }
 
 // isReplica reports whether a key of INFO is that of a replica: slave0, slave1, ...

@@ -53,7 +53,7 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 		{"no-appendfsync-on-rewrite yes", nil, map[orders.Durability]string{
 			orders.DurabilityEverysec: "set it to no", orders.DurabilityFsync: "set it to no",
 		}},
-		{"no-appendfsync-on-rewrite no maxmemory-policy allkeys-lru", []orders.Durability{orders.DurabilityEverysec, orders.DurabilityFsync}, nil},
+		{"no-appendfsync-on-rewrite no maxmemory 1gb", []orders.Durability{orders.DurabilityEverysec, orders.DurabilityFsync}, nil},
 	} {
 		words := strings.Fields(c.settings)
 		for i := 0; i < len(words); i += 2 {
@@ -73,16 +73,27 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 			t.Errorf("replicated without a replica: %v", err)
 		}
 	}
-	must(t, in.rdb.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
-	for _, d := range []orders.Durability{orders.DurabilityMemory, orders.DurabilityFsync, orders.DurabilityReplicated} {
-		if err := check(d); err == nil || !strings.Contains(err.Error(), "noeviction") {
-			t.Errorf("%s over a Redis that evicts: %v", d, err)
-		}
-	}
-	must(t, check(""))
-	must(t, in.rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	server.StartReplica()
 	must(t, check(orders.DurabilityReplicated))
+	evicts := func(maxmemory, policy string) {
+		t.Helper()
+		for _, d := range []orders.Durability{"", orders.DurabilityMemory, orders.DurabilityFsync, orders.DurabilityReplicated} {
+			if err := check(d); !errors.Is(err, orders.ErrDurability) || !strings.Contains(err.Error(), "set maxmemory-policy noeviction there in place of "+policy) {
+				t.Errorf("%q over a Redis with maxmemory %s that evicts by %s: %v", d, maxmemory, policy, err)
+			}
+		}
+	}
+	for _, maxmemory := range []string{"0", "1gb"} {
+		must(t, in.rdb.ConfigSet(t.Context(), "maxmemory", maxmemory).Err())
+		for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+			must(t, in.rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+			evicts(maxmemory, policy)
+		}
+	}
+	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err()) // INFO says it too
+	evicts("1gb", "volatile-ttl")
+	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "+config").Err())
+	must(t, in.rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err())
 	must(t, check(orders.DurabilityFsync)) // it cannot be checked
 }

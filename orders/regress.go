@@ -71,12 +71,12 @@ func (r *regressions) regressionError() error {
 	var sales []string
 	r.seen.Range(func(sale, _ any) bool {
 		sales = append(sales, sale.(string))
-		return len(sales) < 10
+		return true
 	})
 	if sales == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: database: it went back in time; being recovered: %s", ErrRecovering, strings.Join(sales, ", "))
+	return fmt.Errorf("%w: database: it went back in time; being recovered: %s", ErrRecovering, someOf(sales))
 }
 
 // compareCatalogs looks for sales that the database has in an earlier state than before.

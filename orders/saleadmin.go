@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,37 @@ func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to Switch) (Sale
 	}
 	return a.apply(ctx, sale)
 }
+
+// RebuildSale rebuilds a sale in Redis from the database and what all processes remember, in a new epoch, whether or not anything looks
+// wrong. It returns when the sale has been opened again: within a second or two, during which its orders are refused with ErrRecovering. When
+// ctx ends first it returns ErrRecovering, and the rebuilding goes on. Its other errors are ErrUnknownSale, ErrUnavailable, and ErrConflict
+// for a sale that Redis has forgotten because it ended seven days ago.
+func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (SaleStatus, error) {
+	before, err := a.sales.reread(ctx, sale)
+	if err != nil {
+		return SaleStatus{}, err
+	}
+	if err := a.readClock(ctx); err != nil {
+		return SaleStatus{}, err
+	}
+	if a.over(&before.Sale) {
+		return SaleStatus{}, fmt.Errorf("%w: sale %s ended so long ago that Redis has forgotten it", ErrConflict, sale)
+	}
+	a.suspects.add(sale, before.Epoch)
+	for {
+		l, err := a.sales.reread(ctx, sale)
+		if err == nil && l.Epoch > before.Epoch {
+			if status, err := a.sales.Sale(ctx, sale); err == nil && status.State != StateRecovering {
+				return status, nil
+			}
+		}
+		if !periodic.Pause(ctx, rebuildLook) {
+			return SaleStatus{}, fmt.Errorf("%w: sale %s is still being rebuilt: %w", ErrRecovering, sale, cmp.Or(err, ctx.Err()))
+		}
+	}
+}
+
+const rebuildLook = 50 * time.Millisecond
 
 // lead runs fn as the sale's leader. It waits up to 10 seconds for another leader to finish.
 func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Context) error) error {

@@ -3,7 +3,11 @@ package orders
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,6 +29,7 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 	generation := w.runIDs.Generation()
 	var compared *catalog // all items of it have been compared, by this generation
 	next := 0             // the item that the next turn begins with
+	shut := make(map[string]time.Time)
 	return periodic.Woken(ctx, time.Second, w.checkNow, func() {
 		if now := w.runIDs.Generation(); now != generation {
 			generation, compared = now, nil
@@ -52,16 +57,19 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 		}
 		compared = nil
 		lost, err := w.compare(ctx, due...)
-		if err == nil && lost && len(due) < len(items) {
+		if lost && len(due) < len(items) {
 			_, err = w.compare(ctx, items...)
 		}
-		if err != nil {
-			if ctx.Err() == nil {
-				w.opts.Logger.WarnContext(ctx, "the sales could not be compared with Redis", slog.Any("error", err))
-			}
-			return
+		w.reportShut(shut)
+		switch {
+		case err == nil:
+			compared = c
+		case ctx.Err() == nil:
+			w.opts.Logger.WarnContext(ctx, "sales could not be compared with Redis", slog.Any("error", err))
 		}
-		compared = c
+		if errors.Is(err, errNoItem) {
+			return // Redis answered for no item
+		}
 		w.compared.Store(c.loaded)
 		if err := w.regressions.review(ctx, w.catalog.Load()); err != nil && ctx.Err() == nil {
 			w.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
@@ -69,11 +77,74 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 	})
 }
 
+// shutMost is how long all sales that are open may be shut until the process calls itself not ready.
+const shutMost = 3 * time.Second
+
+// reportShut sets or clears the condition that sales cannot be ordered from because Redis does not have them. since has when each of them
+// was first found so.
+func (w *catalogWatch) reportShut(since map[string]time.Time) {
+	c, generation := w.catalog.Load(), w.runIDs.Generation()
+	now, _ := w.clock.now()
+	var unreadable, rebuilt []string
+	open, usable := 0, 0
+	for id, l := range c.sales {
+		shut, failed := false, false
+		for _, ci := range l.cached {
+			shut = shut || ci.generation.Load() != generation
+			failed = failed || ci.unreadable.Load()
+		}
+		shut = shut && !w.over(&l.Sale)
+		if !shut {
+			delete(since, id)
+		} else if since[id].IsZero() {
+			since[id] = time.Now()
+		}
+		if l.stateAt(now) == StateOpen {
+			if open++; !shut || time.Since(since[id]) < shutMost {
+				usable++
+			}
+		}
+		if shut && failed {
+			unreadable = append(unreadable, id)
+		} else if shut {
+			rebuilt = append(rebuilt, id)
+		}
+	}
+	for id := range since {
+		if c.sales[id] == nil {
+			delete(since, id)
+		}
+	}
+	var details []string
+	if len(unreadable) > 0 {
+		details = append(details, "cannot be read in Redis: "+someOf(unreadable))
+	}
+	if len(rebuilt) > 0 {
+		details = append(details, "Redis has lost them or a part of them, and they are being rebuilt: "+someOf(rebuilt))
+	}
+	if details == nil {
+		w.conditions.clear(CauseSales)
+		return
+	}
+	w.conditions.set(Condition{Cause: CauseSales, Detail: strings.Join(details, "; "), Serves: open == 0 || usable > 0})
+}
+
+// someOf lists at most ten names, in order.
+func someOf(names []string) string {
+	slices.Sort(names)
+	text := strings.Join(names[:min(len(names), 10)], ", ")
+	if more := len(names) - 10; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
+
 // compare checks that the server that holds each item now is the one it was loaded into, and has it as this process knows it, with the latest
 // definition. It updates the definition, and marks the sales of lost items for recovery. The error is that of the first item that could not
-// be compared; the others are.
+// be compared, and errNoItem if none could; the others are.
 func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost bool, err error) {
 	generation := w.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
+	failed := 0
 	for i, s := range w.look(ctx, items) {
 		ci := items[i]
 		if w.over(&ci.sale.Sale) {
@@ -83,9 +154,11 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 			s.err = w.configure(ctx, ci)
 			ci.forget()
 		}
+		ci.unreadable.Store(s.err != nil)
 		switch {
 		case s.err != nil:
 			err = cmp.Or(err, s.err)
+			failed++
 		case s.lost:
 			_ = w.forgotten(ci)
 			lost = true
@@ -97,8 +170,13 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 		}
 		ci.generation.Store(0)
 	}
+	if err != nil && failed == len(items) {
+		err = fmt.Errorf("%w: %w", errNoItem, err)
+	}
 	return lost, err
 }
+
+var errNoItem = errors.New("orders: no item could be compared with Redis")
 
 // A sighting is what the server that holds an item has of it.
 type sighting struct {

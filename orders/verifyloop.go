@@ -17,6 +17,8 @@ const (
 	verifyLockFor = 50 * time.Second
 	// verifyPauseFactor bounds the cost of verifying: a round that took ten seconds is followed by a pause of 200.
 	verifyPauseFactor = 20
+	// verifyAgain is when a sale that is about to be rebuilt is verified again.
+	verifyAgain = time.Second
 	// verifyBefore is how long before its start a sale is first verified; it has no orders yet.
 	verifyBefore = time.Hour
 	// verifyAfter is how long after the last moment at which an order could expire a sale is still verified.
@@ -29,9 +31,10 @@ func (s *Sale) VerifiedAt(now time.Time) bool {
 }
 
 // VerifyInBackground verifies the sales that start soon, are open, or ended lately, about once a minute, and passes the results to report,
-// until ctx ends. Only one process at a time does so.
+// until ctx ends. Only one process at a time does so. A sale of which Redis has lost entries is rebuilt, once until it is found in order.
 func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check)) error {
 	resume := time.Now()
+	rebuilt := make(map[string]bool)
 	return periodic.Woken(ctx, verifyInterval, nil, func() {
 		c := a.sales.catalog.Load()
 		if !c.loaded || time.Now().Before(resume) || !a.acquireVerifyLock(ctx) {
@@ -44,6 +47,12 @@ func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale stri
 				continue
 			}
 			checks, err := a.Verify(ctx, id)
+			if err == nil && healable(checks) && !rebuilt[id] && periodic.Pause(ctx, verifyAgain) {
+				if checks, err = a.Verify(ctx, id); err == nil && healable(checks) {
+					rebuilt[id] = true
+					a.suspects.add(id, l.Epoch)
+				}
+			}
 			if ctx.Err() != nil {
 				return
 			}
@@ -55,6 +64,9 @@ func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale stri
 				continue
 			}
 			report(id, checks)
+			if !healable(checks) {
+				delete(rebuilt, id)
+			}
 			for _, c := range checks {
 				if !c.OK {
 					a.opts.Logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", id), slog.String("invariant", c.Invariant),
@@ -63,6 +75,13 @@ func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale stri
 			}
 		}
 		resume = time.Now().Add(verifyPauseFactor * time.Since(began))
+	})
+}
+
+// healable reports whether Redis lacks entries of buyers, units or keys that the database has, which rebuilding the sale brings back.
+func healable(checks []Check) bool {
+	return slices.ContainsFunc(checks, func(c Check) bool {
+		return !c.OK && (c.Invariant == "I4" || c.Invariant == "I6" || c.Invariant == "I7")
 	})
 }
 

@@ -27,7 +27,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		}
 	}
 	return calls(
-		getenv, "sales", "List, define, open, pause and close sales",
+		getenv, "sales", "List, define, open, pause, close and rebuild sales",
 		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns, amend: sayDraft},
 		apiCall{ // the buyers' view of a sale has fewer fields, so the sale is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
@@ -43,6 +43,9 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		verb("pause", "Pause a sale: no orders until it is opened again", nil),
 		verb("close", "Close a sale permanently", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
 			return "Close " + args[0] + " permanently? It cannot be opened again.", nil
+		}),
+		verb("rebuild", "Rebuild a sale in Redis from the database; it takes no orders for a second or two", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
+			return "Rebuild " + args[0] + "? It takes no orders for a second or two.", nil
 		}),
 		apiCall{
 			use: "stock SALE ITEM=+UNITS", short: "Add units of an item", method: http.MethodPut, columns: saleInDetail, amend: sayDraft, body: moreStock, again: true,

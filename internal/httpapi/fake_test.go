@@ -147,6 +147,10 @@ func (f *fakeOrders) PutSale(_ context.Context, def orders.Sale) (orders.SaleSta
 	return orders.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
 }
 
+func (f *fakeOrders) RebuildSale(_ context.Context, sale string) (orders.SaleStatus, error) {
+	return orders.SaleStatus{Sale: orders.Sale{ID: sale}}, f.err
+}
+
 func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
 	f.to = to
 	s, err := f.Sale(context.Background(), sale)

@@ -70,6 +70,12 @@ var (
 		Errors: []int{401, 403, 404, 409, 503},
 	}
 
+	rebuildRoute = huma.Operation{
+		OperationID: "rebuild-sale", Method: http.MethodPost, Path: "/v1/sales/{sale}/rebuild",
+		Summary: "Rebuild a sale in Redis from the database and what all processes remember; it takes no orders for a second or two",
+		Tags:    tagOperating, Errors: []int{401, 403, 404, 409, 503},
+	}
+
 	placePattern, salePattern, orderPattern = echoPattern(placeRoute), echoPattern(saleRoute), echoPattern(orderRoute)
 
 	tagSales      = []string{"Sales"}
@@ -114,6 +120,7 @@ func (a *API) registerSales(docs huma.API) {
 	register(a, docs, auth.ForOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.saleAdmin.SetSwitch(orders.SwitchOpen))
 	register(a, docs, auth.ForOperators, switchRoute("pause", "Pause a sale"), a.saleAdmin.SetSwitch(orders.SwitchPaused))
 	register(a, docs, auth.ForOperators, switchRoute("close", "End a sale for good"), a.saleAdmin.SetSwitch(orders.SwitchClosed))
+	register(a, docs, auth.ForOperators, rebuildRoute, a.saleAdmin.Rebuild)
 	register(a, docs, auth.ForViewers, verifyRoute, a.saleAdmin.Verify)
 	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // like all responses, it may gain fields
 }

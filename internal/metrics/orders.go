@@ -56,6 +56,7 @@ type Sales interface {
 	Backlog(context.Context) (orders.Backlog, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+	Conditions(context.Context) []orders.Condition
 }
 
 // mostDead bounds how many dead letters are read for counting. Normally there are none.
@@ -69,16 +70,18 @@ func (m *Metrics) Sales(from Sales) {
 			letters, err := from.DeadLetters(ctx, orders.ID{}, mostDead)
 			return len(letters), err
 		}),
-		sales: recent.New(askWithin, func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
+		sales:      recent.New(askWithin, func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
+		conditions: recent.New(askWithin, func(ctx context.Context) ([]orders.Condition, error) { return from.Conditions(ctx), nil }),
 	}
 	m.registry.MustRegister(s)
 	m.troubles = append(m.troubles, s.troubles)
 }
 
 type selling struct {
-	backlog *recent.Source[orders.Backlog]
-	dead    *recent.Source[int]
-	sales   *recent.Source[[]orders.SaleStatus]
+	backlog    *recent.Source[orders.Backlog]
+	dead       *recent.Source[int]
+	sales      *recent.Source[[]orders.SaleStatus]
+	conditions *recent.Source[[]orders.Condition]
 }
 
 var (
@@ -86,6 +89,7 @@ var (
 	outboxOldest = describe("outbox_oldest_seconds", "Age of the oldest order that is not committed, in seconds; 0 if there is none.")
 	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refused and that have not been replayed, counted up to %d.", mostDead))
 	stockUnits   = describe("stock_units", "Total units of an item whose sale is open, paused or recovering, starting an hour before the sale.", "sale", "item")
+	condition    = describe("condition", "1 while there is a reason why this process cannot take or commit orders, or why accepted orders are in danger, by cause; otherwise 0.", "cause")
 	freeUnits    = describe("free_units", "Unsold and unreserved units of an item; no series while it is recovering.", "sale", "item")
 )
 
@@ -98,7 +102,7 @@ func (s selling) troubles() []string {
 
 // Describe implements prometheus.Collector.
 func (s selling) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits} {
+	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits, condition} {
 		ch <- d
 	}
 }
@@ -107,6 +111,7 @@ func (s selling) Describe(ch chan<- *prometheus.Desc) {
 func (s selling) Collect(ch chan<- prometheus.Metric) {
 	s.dead.Ask(context.Background(), askAgain) // start all queries before waiting for the first
 	s.sales.Ask(context.Background(), askAgain)
+	s.conditions.Ask(context.Background(), askAgain)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -116,6 +121,15 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	}
 	if n, known := found(s.dead); known {
 		gauge(deadLetters, float64(n))
+	}
+	if list, known := found(s.conditions); known {
+		for _, cause := range orders.Causes {
+			there := 0.
+			if slices.ContainsFunc(list, func(c orders.Condition) bool { return c.Cause == cause }) {
+				there = 1
+			}
+			gauge(condition, there, string(cause))
+		}
 	}
 	sales, _ := found(s.sales)
 	now := time.Now()

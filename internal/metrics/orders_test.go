@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -39,8 +40,11 @@ type shop struct {
 	backlog orders.Backlog
 	dead    []orders.DeadLetter
 	sales   []orders.SaleStatus
+	shut    []orders.Condition
 	err     error
 }
+
+func (s *shop) Conditions(context.Context) []orders.Condition { return s.shut }
 
 func (s *shop) Backlog(context.Context) (orders.Backlog, error) { return s.backlog, s.err }
 func (s *shop) DeadLetters(_ context.Context, _ orders.ID, limit int) ([]orders.DeadLetter, error) {
@@ -65,6 +69,7 @@ func TestSales(t *testing.T) {
 			{Sale: sale("past", -2*time.Hour), State: orders.StateEnded, Free: map[string]int{"a": 1, "b": 2}},
 			{Sale: sale("far", 2*time.Hour), State: orders.StatePaused, Free: map[string]int{"a": 1, "b": 2}}, // nobody verifies it yet
 		},
+		shut: []orders.Condition{{Cause: orders.CauseSales}},
 	}
 	told := func() (*metrics.Metrics, map[string]string) {
 		m := metrics.New("test")
@@ -80,6 +85,10 @@ func TestSales(t *testing.T) {
 		`tidegate_stock_units{item="a",sale="lost"}`: "10", `tidegate_free_units{item="a",sale="lost"}`: "1",
 		`tidegate_stock_units{item="b",sale="lost"}`: "20",
 	}
+	for _, cause := range orders.Causes {
+		want[fmt.Sprintf("tidegate_condition{cause=%q}", cause)] = "0"
+	}
+	want[`tidegate_condition{cause="sales"}`] = "1"
 	m, got := told()
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
@@ -88,7 +97,7 @@ func TestSales(t *testing.T) {
 		t.Errorf("%q", troubles)
 	}
 	from.err = errors.New("away")
-	if m, got := told(); len(got) != 0 || len(m.Degraded()) != 0 {
+	if m, got := told(); len(got) != len(orders.Causes) || len(m.Degraded()) != 0 {
 		t.Errorf("%v while nobody knows it", got)
 	}
 }

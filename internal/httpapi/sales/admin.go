@@ -22,6 +22,7 @@ type Manager interface {
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 	PutSale(ctx context.Context, def orders.Sale) (sale orders.SaleStatus, created bool, err error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
+	RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Verify(ctx context.Context, sale string) ([]orders.Check, error)
 }
 
@@ -120,6 +121,20 @@ func (h *Admin) SetSwitch(to orders.Switch) func(context.Context, *saleInput) (*
 		return &operatorSaleOutput{Status: http.StatusOK, Body: viewForOperator(&s)}, nil
 	}
 }
+
+// Rebuild waits until the sale is rebuilt.
+func (h *Admin) Rebuild(ctx context.Context, in *saleInput) (*operatorSaleOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, rebuildWithin)
+	defer cancel()
+	s, err := h.Orders.RebuildSale(ctx, in.Sale)
+	if err != nil {
+		return nil, err
+	}
+	return &operatorSaleOutput{Status: http.StatusOK, Body: viewForOperator(&s)}, nil
+}
+
+// rebuildWithin is how long a request waits for a sale to be rebuilt.
+const rebuildWithin = 20 * time.Second
 
 // Sales lists the sales by name.
 func (h *Admin) Sales(ctx context.Context, in *paging.Paging) (*paging.Output[operatorSale], error) {
