@@ -3,6 +3,8 @@ package orders
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,8 +39,8 @@ type itemState struct {
 	refreshing atomic.Bool
 	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item; 0: it was not, or has lost it since
 
-	unreadable atomic.Bool  // the server answered the latest look with an error
-	seen       atomic.Int64 // the most writes to the item that this process knows of: what has fewer is an earlier state
+	unreadable atomic.Bool     // the server answered the latest look with an error
+	seen       [2]atomic.Int64 // the highest counts that this process knows of: of all writes to the item, and of its own
 
 	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
 
@@ -72,11 +74,25 @@ func (m *itemState) holds(buyerHash string) bool {
 	return ok
 }
 
-// saw raises seen.
-func (m *itemState) saw(writes int64) {
-	for {
-		if seen := m.seen.Load(); writes <= seen || m.seen.CompareAndSwap(seen, writes) {
-			return
+// seen returns the counts as prelude.lua reads them.
+func (c *core) seen(ci *cachedItem) string {
+	buf := make([]byte, 0, 32)
+	buf = strconv.AppendInt(buf, ci.itemState.seen[0].Load(), 10)
+	buf = append(buf, ' ')
+	buf = append(buf, c.writer...)
+	buf = append(buf, ' ')
+	return string(strconv.AppendInt(buf, ci.itemState.seen[1].Load(), 10))
+}
+
+// saw raises seen to what a script has replied.
+func (m *itemState) saw(counts string) {
+	all, own, _ := strings.Cut(counts, " ")
+	for i, text := range []string{all, own} {
+		count, _ := strconv.ParseInt(text, 10, 64) // 0 for none
+		for {
+			if seen := m.seen[i].Load(); count <= seen || m.seen[i].CompareAndSwap(seen, count) {
+				break
+			}
 		}
 	}
 }
@@ -123,7 +139,7 @@ func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snaps
 		from := ci.read
 		ci.mu.RUnlock()
 		at := time.Now()
-		reply, err := snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk, ci.seen.Load()).Slice()
+		reply, err := snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk, w.seen(ci)).Slice()
 		if err != nil {
 			return nil, unavailable(err)
 		}
@@ -133,7 +149,7 @@ func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snaps
 		if len(reply) == 1 {
 			return nil, w.forgotten(ci)
 		}
-		ci.saw(d.int64())
+		ci.saw(d.string())
 		g := &snapshot{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
 		count, further := int(d.int64()), d.strings()
 		if d.err != nil {

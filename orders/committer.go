@@ -276,14 +276,14 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 // releaseRejected releases what an order holds in Redis that was rejected, or that ended while it was being reserved again.
 func (c *committer) releaseRejected(ctx context.Context, r *Reservation, v Verdict) {
 	ci := c.sales.inEpoch(r.Sale, r.Item, r.Epoch)
-	reply, err := rejectScript.Run(ctx, c.rdb, ci.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Slice()
+	reply, err := rejectScript.Run(ctx, c.rdb, ci.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, c.seen(ci)).Slice()
 	if err == nil && len(reply) == 0 {
 		err = c.forgotten(ci)
 	}
 	units := int64(0)
 	if err == nil {
 		d := decoder{reply: reply}
-		ci.saw(d.int64())
+		ci.saw(d.string())
 		units = d.int64()
 		err = d.err
 	}

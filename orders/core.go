@@ -21,6 +21,7 @@ type core struct {
 	store   Store
 	runIDs  *redisclient.RunIDWatcher
 	process string // names this process to the others
+	writer  string // names it in items
 	clock   clock
 	// conditions that background work has found; condition.go has those that are looked up
 	conditions conditions

@@ -16,44 +16,49 @@ import (
 // TestAnEarlierStateOfRedisIsNoticed: the server follows another one for a moment, which has an earlier state. Its run id stays the same.
 func TestAnEarlierStateOfRedisIsNoticed(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
-	in := installOn(t, server.URL())
-	ps := []*process{in.start(), in.start()}
-	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = 60 })
-	accepted := in.accept(ps[0], sale.ID, "early", 10)
+	for name, lost := range map[string]int{"of many orders": 20, "of one order, in whose place another process writes one": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			ps := []*process{in.start(), in.start()}
+			sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = 60 })
+			accepted := in.accept(ps[0], sale.ID, "early", 10)
 
-	copied := server.StartReplica()
-	behind := client(t, copied.URL())
-	t.Cleanup(func() { _ = behind.Close() })
-	must(t, behind.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
-	for i := range 20 {
-		accepted = append(accepted, in.accept(ps[i%2], sale.ID, fmt.Sprint("lost-", i), 1)...)
-	}
-	host, port, _ := strings.Cut(copied.Addr(), ":")
-	must(t, in.rdb.Do(t.Context(), "REPLICAOF", host, port).Err())
-	eventually(t, "the server has the earlier state", func() bool {
-		info, err := in.rdb.Info(t.Context(), "replication").Result()
-		return err == nil && strings.Contains(info, "master_link_status:up")
-	})
-	must(t, in.rdb.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
+			copied := server.StartReplica()
+			behind := client(t, copied.URL())
+			t.Cleanup(func() { _ = behind.Close() })
+			must(t, behind.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
+			for i := range lost {
+				accepted = append(accepted, in.accept(ps[i%2], sale.ID, fmt.Sprint("lost-", i), 1)...)
+			}
+			host, port, _ := strings.Cut(copied.Addr(), ":")
+			must(t, in.rdb.Do(t.Context(), "REPLICAOF", host, port).Err())
+			eventually(t, "the server has the earlier state", func() bool {
+				info, err := in.rdb.Info(t.Context(), "replication").Result()
+				return err == nil && strings.Contains(info, "master_link_status:up")
+			})
+			must(t, in.rdb.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
 
-	for i := range 10 { // other processes would give them the units of orders that are lost
-		accepted = append(accepted, in.accept(ps[i%2], sale.ID, fmt.Sprint("late-", i), 1)...)
+			for i := range lost {
+				accepted = append(accepted, in.accept(ps[(i+1)%2], sale.ID, fmt.Sprint("late-", i), 1)...)
+			}
+			in.opened(ps[0], sale.ID, 2)
+			in.opened(ps[1], sale.ID, 2)
+			for i := range lost { // a repeat finds the order, and is given no other
+				user := fmt.Sprintf("lost-%d-0", i)
+				if out := in.buy(ps[(i+1)%2], sale.ID, user); !slices.Contains(accepted, out.Order.ID) {
+					t.Errorf("%s has got a second order: %+v", user, out)
+				}
+			}
+			in.work(ps[0])
+			accepted = append(accepted, in.sellOut(ps[1], sale.ID, "last")...)
+			if confirmed, late := in.outcomes(ps[0], accepted); confirmed != 60 || late != 0 {
+				t.Errorf("%d confirmed and %d late of 60 units", confirmed, late)
+			}
+			in.balanced(ps[0], sale.ID)
+		})
 	}
-	in.opened(ps[0], sale.ID, 2)
-	in.opened(ps[1], sale.ID, 2)
-	for i := range 20 { // a repeat finds the order, and is given no other
-		user := fmt.Sprintf("lost-%d-0", i)
-		if out := in.buy(ps[(i+1)%2], sale.ID, user); !slices.Contains(accepted, out.Order.ID) {
-			t.Errorf("%s has got a second order: %+v", user, out)
-		}
-	}
-	in.work(ps[0])
-	accepted = append(accepted, in.sellOut(ps[1], sale.ID, "last")...)
-	if confirmed, late := in.outcomes(ps[0], accepted); confirmed != 60 || late != 0 {
-		t.Errorf("%d confirmed and %d late of 60 units", confirmed, late)
-	}
-	in.balanced(ps[0], sale.ID)
 }
 
 // collections are the names of an item's keys.

@@ -26,7 +26,8 @@ const (
 // none is ever empty: what is missing was lost.
 //
 //	item      HASH  the definition, next (the last unit sold first-hand), server (run id of the one that was loaded; versions
-//	                before wrote it as run), writes (a count of the changes to the orders and units of the item),
+//	                before wrote it as run), writes and writes: with the name of a process (counts of
+//	                the changes to the orders and units of the item: all, and those by that process),
 //	                recovering (token of the leader that closed it)
 //	returned  SET   units given back
 //	pending   HASH  order id → reservation that is not committed

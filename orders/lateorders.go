@@ -71,7 +71,7 @@ func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r Reserva
 func (c *committer) reassign(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
 	ci := c.sales.inEpoch(r.Sale, r.Item, r.Epoch)
-	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken), ci.seen.Load()}
+	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken), c.seen(ci)}
 	for _, u := range kept {
 		args = append(args, u)
 	}
@@ -83,7 +83,7 @@ func (c *committer) reassign(ctx context.Context, r Reservation, taken []int) (R
 	switch word := d.string(); word {
 	case "reassigned":
 		again, err := ParseReservation([]byte(d.string()))
-		ci.saw(d.int64())
+		ci.saw(d.string())
 		return again, cmp.Or(err, d.err)
 	case "sold_out":
 		r.Reason = ReasonRecoveredLate

@@ -340,29 +340,29 @@ func TestAnItemHasOneLeader(t *testing.T) {
 	lead(1, 2, "zombie")
 	lead(1, 2, "zombie") // repeated after a lost reply
 	lead(0, 2, "twin")
-	run(1, "load", at(2), append([]any{"zombie", 0, 3}, rows...)...)
+	run(1, "load", at(2), append([]any{"zombie", "0 w 0", 3}, rows...)...)
 	lead(1, 4, "leader")
 	lead(0, 3, "zombie")
 	lead(0, 2, "zombie")
 	for _, epoch := range []int64{2, 4} {
 		before := in.rdb.HGetAll(t.Context(), at(epoch)[0]).Val()
-		run(0, "load", at(epoch), append([]any{"zombie", 0, 5}, rows...)...)
+		run(0, "load", at(epoch), append([]any{"zombie", "0 w 0", 5}, rows...)...)
 		run(0, "seal", at(epoch), "zombie", "0")
-		run(0, "open", at(epoch), append([]any{"zombie", 9, 0, forget}, fields...)...)
+		run(0, "open", at(epoch), append([]any{"zombie", 9, "0 w 0", forget}, fields...)...)
 		run(0, "drop", at(epoch), "zombie", "")
 		if after := in.rdb.HGetAll(t.Context(), at(epoch)[0]).Val(); !maps.Equal(before, after) {
 			t.Errorf("epoch %d: %v became %v", epoch, before, after)
 		}
 	}
 	run(0, "introduce", at(3), append([]any{3, forget}, fields...)...)
-	run(0, "open", at(2), append([]any{"leader", 9, 0, forget}, fields...)...) // it has not taken that epoch
+	run(0, "open", at(2), append([]any{"leader", 9, "0 w 0", forget}, fields...)...) // it has not taken that epoch
 	run(1, "seal", at(2), "leader", "0")
-	run(1, "load", at(4), append([]any{"leader", 0, 3}, rows...)...)
-	run(1, "open", at(4), append([]any{"leader", 9, 0, forget}, fields...)...)
+	run(1, "load", at(4), append([]any{"leader", "0 w 0", 3}, rows...)...)
+	run(1, "open", at(4), append([]any{"leader", 9, "0 w 0", forget}, fields...)...)
 	run(8, "drop", at(2), "leader", "")
 
 	// A restarted server may lack data that was loaded last.
 	lead(1, 6, "next")
 	must(t, in.rdb.HSet(t.Context(), at(6)[0], "server", strings.Repeat("0", 40)).Err())
-	run(0, "open", at(6), append([]any{"next", 9, 0, forget}, fields...)...)
+	run(0, "open", at(6), append([]any{"next", 9, "0 w 0", forget}, fields...)...)
 }

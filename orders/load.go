@@ -111,14 +111,21 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 	if max(len(ld.holders), len(ld.buyers)/2, len(ld.free)) < least {
 		return nil
 	}
-	args := []any{ld.r.lead.Token, ld.ci.seen.Load(), ld.last}
+	args := []any{ld.r.lead.Token, ld.r.seen(ld.ci), ld.last}
 	for _, list := range []*[]any{&ld.keys, &ld.holders, &ld.buyers, &ld.free} {
 		args = append(append(args, len(*list)), *list...)
 		*list = (*list)[:0]
 	}
-	writes, err := ld.r.runScript(ctx, loadScript, ld.ci, args...)
-	ld.ci.saw(writes)
-	return err
+	reply, err := loadScript.Run(ctx, ld.r.base, ld.ci.keysWithLead(), args...).Slice()
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case len(reply) == 0:
+		return errOvertaken
+	}
+	d := decoder{reply: reply}
+	ld.ci.saw(d.string())
+	return d.err
 }
 
 // finish makes the units below the highest one sold available again if no order owns them, and writes the rest.

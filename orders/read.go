@@ -145,7 +145,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 		return Order{}, false, err
 	}
 	found, err := within(ctx, rd.core, func(ctx context.Context) ([]any, error) {
-		return findScript.Run(ctx, rd.rdb, ci.keys, id.String(), ci.seen.Load()).Slice()
+		return findScript.Run(ctx, rd.rdb, ci.keys, id.String(), rd.seen(ci)).Slice()
 	})
 	if err != nil {
 		return Order{}, false, err
@@ -265,7 +265,7 @@ func (rd *reader) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash 
 			}
 			return withoutSentinel(records), err
 		}
-		reply, err := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash, ci.seen.Load()).Slice()
+		reply, err := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash, rd.seen(ci)).Slice()
 		if err != nil {
 			return nil, err
 		}

@@ -100,12 +100,12 @@ func (r *recovery) run(ctx context.Context) error {
 }
 
 // runScript runs a script that replies 0 when another leader has the item.
-func (r *recovery) runScript(ctx context.Context, script *redis.Script, ci *cachedItem, args ...any) (int64, error) {
-	n, err := script.Run(ctx, r.base, ci.keysWithLead(), args...).Int64()
+func (r *recovery) runScript(ctx context.Context, script *redis.Script, ci *cachedItem, args ...any) error {
+	n, err := script.Run(ctx, r.base, ci.keysWithLead(), args...).Int()
 	if err == nil && n == 0 {
-		return 0, errOvertaken
+		return errOvertaken
 	}
-	return n, unavailable(err)
+	return unavailable(err)
 }
 
 // takeItems makes this process the leader of all items. From then on, no leader of an earlier epoch can load or open them.
@@ -117,7 +117,7 @@ func (r *recovery) takeItems(ctx context.Context) error {
 			return err
 		}
 		args := append([]any{r.lead.Epoch, r.lead.Token, ci.sale.forgetAt().UnixMilli()}, fields...)
-		if _, err := r.runScript(ctx, leadScript, ci, args...); err != nil {
+		if err := r.runScript(ctx, leadScript, ci, args...); err != nil {
 			return err
 		}
 	}
@@ -132,8 +132,8 @@ func (r *recovery) open(ctx context.Context) error {
 	}
 	for _, ci := range r.l.all() {
 		ci = l.cached[ci.item.ID]
-		args := append([]any{r.lead.Token, l.Revision, ci.seen.Load(), l.forgetAt().UnixMilli()}, ci.settings()...)
-		if _, err := r.runScript(ctx, openScript, ci, args...); err != nil {
+		args := append([]any{r.lead.Token, l.Revision, r.seen(ci), l.forgetAt().UnixMilli()}, ci.settings()...)
+		if err := r.runScript(ctx, openScript, ci, args...); err != nil {
 			return err
 		}
 	}

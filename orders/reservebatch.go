@@ -163,10 +163,10 @@ const (
 	modeLate   reserveMode = "late"   // the order was accepted in an earlier epoch
 )
 
-// runReserve runs the script for orders of one item, and returns one reply per order, without the time and the writes.
+// runReserve runs the script for orders of one item, and returns one reply per order, without the time and the counts.
 func (rs *reserver) runReserve(ctx context.Context, ci *cachedItem, list []Reservation, mode reserveMode) ([]*decoder, error) {
 	args := make([]any, 3, 3+6*len(list))
-	args[0], args[1], args[2] = string(mode), "", ci.seen.Load()
+	args[0], args[1], args[2] = string(mode), "", rs.seen(ci)
 	for i := range list {
 		r, accepted := &list[i], ""
 		if mode != modeNew && mode != modeRepeat {
@@ -176,7 +176,7 @@ func (rs *reserver) runReserve(ctx context.Context, ci *cachedItem, list []Reser
 	}
 	reply, err := rs.runReserveScript(ctx, mode, ci.keys, args)
 	d := decoder{reply: reply}
-	now, writes := d.int64(), d.int64()
+	now, counts := d.int64(), d.string()
 	if err == nil && d.err == nil && len(d.reply) != len(list) {
 		err = fmt.Errorf("reserve replied %d answers to %d orders", len(d.reply), len(list))
 	}
@@ -184,7 +184,7 @@ func (rs *reserver) runReserve(ctx context.Context, ci *cachedItem, list []Reser
 		return nil, unavailable(err)
 	}
 	rs.clock.read(now)
-	ci.saw(writes)
+	ci.saw(counts)
 	decoders := make([]*decoder, len(list))
 	for i := range decoders {
 		items, _ := d.reply[i].([]any)

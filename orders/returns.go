@@ -91,7 +91,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 			keyless = "1"
 		}
 		if args[ci] == nil {
-			args[ci] = []any{ci.seen.Load()}
+			args[ci] = []any{lc.seen(ci)}
 		}
 		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
 		ids[ci] = append(ids[ci], r.ID)
@@ -107,7 +107,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 		case err != nil:
 			lc.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 		default:
-			ci.saw(d.int64())
+			ci.saw(d.string())
 			over = append(over, ids[ci]...)
 			lc.notifier.publish(ctx, notification{Item: ci.item.Number})
 		}

@@ -135,7 +135,7 @@ func (t *RoomStock) Revoke(ctx context.Context, sale, item, room, user string, s
 
 func (t *RoomStock) admit(ctx context.Context, ci *cachedItem, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
 	return within(ctx, t.core, func(ctx context.Context) (bool, error) {
-		reply, err := admitScript.Run(ctx, t.rdb, ci.keys, ci.sale.hash(hashUser, user), withinMS, quantity, room, since.UnixMilli(), ci.seen.Load()).Slice()
+		reply, err := admitScript.Run(ctx, t.rdb, ci.keys, ci.sale.hash(hashUser, user), withinMS, quantity, room, since.UnixMilli(), t.seen(ci)).Slice()
 		if err != nil {
 			return false, err
 		}
@@ -143,7 +143,7 @@ func (t *RoomStock) admit(ctx context.Context, ci *cachedItem, room, user string
 			return false, t.forgotten(ci)
 		}
 		d := decoder{reply: reply}
-		ci.saw(d.int64())
+		ci.saw(d.string())
 		return d.int64() == 0, d.err
 	})
 }
@@ -176,7 +176,7 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 		return 0, false, 0, nil, err
 	}
 	args := make([]any, 2, 2+len(users))
-	args[0], args[1] = room, ci.seen.Load()
+	args[0], args[1] = room, t.seen(ci)
 	for _, user := range users {
 		args = append(args, ci.sale.hash(hashUser, user))
 	}

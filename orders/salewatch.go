@@ -193,7 +193,7 @@ func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting
 	for i, ci := range items {
 		var run string
 		if run, seen[i].err = w.runOf(ctx, ci.keys[itemKey], runs); seen[i].err == nil {
-			keys[i], args[i] = ci.keysWithLead(), []any{run, ci.sale.Epoch, ci.sale.EpochToken, ci.seen.Load()}
+			keys[i], args[i] = ci.keysWithLead(), []any{run, ci.sale.Epoch, ci.sale.EpochToken, w.seen(ci)}
 		}
 	}
 	for i, cmd := range w.runAll(ctx, lookScript, keys, args) {
@@ -204,7 +204,7 @@ func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting
 		d := decoder{reply: reply}
 		if seen[i].lost = err == nil && len(reply) == 0; err == nil && !seen[i].lost {
 			seen[i].revision = d.int64()
-			items[i].saw(d.int64())
+			items[i].saw(d.string())
 		}
 		seen[i].err = unavailable(cmp.Or(err, d.err))
 	}

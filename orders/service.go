@@ -8,6 +8,7 @@ package orders
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -138,7 +139,7 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 		opts.Queue = client.Queue()
 	}
 	s := &Service{core: core{
-		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(),
+		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(), writer: rand.Text()[:10],
 		signals: newSignals(),
 	}}
 	c, ledger, waiters := &s.core, newLedger(opts.MaxRemembered), newWaiters()

@@ -182,7 +182,7 @@ func (a *verifier) returns(ctx context.Context, sale string) (map[string]map[ID]
 func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*Return) (*verifiedItem, error) {
 	b := &verifiedItem{item: ci.item, coming: make(map[ID]*Return, len(coming))}
 	maps.Copy(b.coming, coming)
-	args := []any{ci.seen.Load()}
+	args := []any{a.seen(ci)}
 	for id, r := range coming {
 		args = append(args, id.String(), r.BuyerHash)
 	}

@@ -1,7 +1,7 @@
 -- Finds an order that is not committed.
 --
 -- KEYS  prelude.lua
--- ARGV  1 order id, 2 writes to the item that the caller has seen
+-- ARGV  1 order id, 2 counts that the caller has seen
 -- Reply {'pending', reservation}, {'settled', when it was rebuilt or 0 (ms)} when there is none,
 --       {'forgotten'} when Redis does not have the item whole, or has it in an earlier state, or the item is being recovered
 --

@@ -1,7 +1,7 @@
 -- Finds the orders of one buyer that the database does not have yet.
 --
 -- KEYS  prelude.lua
--- ARGV  1 buyer's hash, 2 writes to the item that the caller has seen
+-- ARGV  1 buyer's hash, 2 counts that the caller has seen
 -- Reply {'held', {reservations}}, or {'forgotten'} when Redis does not have the item whole, or has it in an
 --       earlier state, or the item is being recovered
 --

@@ -1,16 +1,16 @@
 -- Adds rows of the database to an item that is being loaded.
 --
 -- KEYS  prelude.lua, then the leader
--- ARGV  1 the leader's token, 2 writes to the item that the leader has seen, 3 the last unit handed out; then four lists, each preceded by
+-- ARGV  1 the leader's token, 2 counts that the leader has seen, 3 the last unit handed out; then four lists, each preceded by
 --       its length:
 --       keys and orders, holders, buyers and marks, units that are free below the last
--- Reply how many writes were made to the item, or 0 when another leader has the item, or Redis does not have all that was
+-- Reply {counts}, or {} when another leader has the item, or Redis does not have all that was
 --       loaded before
 --
 -- One step: a leader that lost the item between a check and the write would mix its rows with those of the next leader.
 local it = leads(ARGV[1]) and read(ARGV[2])
 if not it then
-  return 0
+  return {}
 end
 local at = 4
 local function add(command, key)
@@ -20,9 +20,9 @@ local function add(command, key)
   end
   at = at + count + 1
 end
-redis.call('HSET', item, 'next', ARGV[3], 'writes', it.writes + 1)
+count(it, 1, 'next', ARGV[3])
 add('HSET', keys)
 add('RPUSH', holders)
 add('HSET', buyers)
 add('SADD', returned)
-return it.writes + 1
+return {counts(it)}

@@ -1,8 +1,8 @@
 -- Finds out whether the server has an item as the caller knows it.
 --
 -- KEYS  prelude.lua, then the leader
--- ARGV  1 run id of the server, 2 epoch, 3 token of the leader that raised it, 4 writes to the item that the caller has seen
--- Reply {revision, writes to the item}, or {} when Redis does not have the item whole, or has it in an earlier state, or the item is being
+-- ARGV  1 run id of the server, 2 epoch, 3 token of the leader that raised it, 4 counts that the caller has seen
+-- Reply {revision, counts}, or {} when Redis does not have the item whole, or has it in an earlier state, or the item is being
 --       recovered, or was loaded into another server, or a leader of a later epoch has it, or another one of the same epoch
 --
 -- One step, so that an item that changes meanwhile does not look damaged.
@@ -17,4 +17,4 @@ if led[1] then
     return {}
   end
 end
-return {whole(it.revision) or 0, it.writes}
+return {whole(it.revision) or 0, counts(it)}

@@ -1,7 +1,7 @@
 -- Opens an item that its leader has loaded.
 --
 -- KEYS  prelude.lua, then the leader
--- ARGV  1 the leader's token, 2 revision, 3 writes to the item that the leader has seen, 4 forget at (ms), 5... fields and values that the
+-- ARGV  1 the leader's token, 2 revision, 3 counts that the leader has seen, 4 forget at (ms), 5... fields and values that the
 --       operator sets
 -- Reply 1, or 0 when another leader has the item, or Redis does not have all that was loaded
 --

@@ -35,27 +35,32 @@ local function whole(text)
   return n and n == math.floor(n) and math.abs(n) < 2 ^ 53 and n or nil
 end
 
+-- The item has a count of all writes to its orders and units, and one of those by each process: a process that misses writes of its own
+-- notices that also when others have written as many since. seen is what the caller knows: 'all writes, its name, its own writes'.
+--
 -- Reads the item. It returns nil if Redis does not have it as the caller knows it: the item or one of its collections was lost or
--- is of another type, a number is damaged, or fewer writes were made to it than the caller has seen, so this is an earlier state.
+-- is of another type, a number is damaged, or its counts are lower than the caller has seen, so this is an earlier state.
 -- back and in_flight are the lengths of returned and outbox; marks is 1 if collections have a sentinel.
 local function read(seen)
-  local fields = {'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'writes',
+  local all, caller, own = string.match(seen, '^(%d+) (%S+) (%d+)$')
+  local fields = {'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'writes', 'writes:' .. caller,
     'switch', 'recovering', 'server', 'run', 'room', 'rebuilt', 'revision'}
   local values = try('HMGET', item, unpack(fields))
-  if not values or not values[9] then
+  if not values or not values[10] then
     return nil
   end
   local it = {}
   for i, name in ipairs(fields) do
     it[name] = values[i]
-    if i <= 8 then
-      it[name] = whole(values[i] or name == 'writes' and 0)
+    if i <= 9 then
+      it[name] = whole(values[i] or i >= 8 and 0)
       if not it[name] then
         return nil
       end
     end
   end
-  if it.writes < tonumber(seen) then
+  it.caller = fields[9]
+  if it.writes < tonumber(all) or it[it.caller] < tonumber(own) then
     return nil
   end
   it.marks = it.server and 1 or 0
@@ -69,6 +74,17 @@ local function read(seen)
   end
   it.back, it.in_flight = sizes[1] - it.marks, sizes[2] - it.marks
   return it
+end
+
+-- Counts n writes of the caller, and writes the item's further fields.
+local function count(it, n, ...)
+  it.writes, it[it.caller] = it.writes + n, it[it.caller] + n
+  redis.call('HSET', item, 'writes', it.writes, it.caller, it[it.caller], ...)
+end
+
+-- The counts as the caller is told them.
+local function counts(it)
+  return it.writes .. ' ' .. it[it.caller]
 end
 
 -- Creates the item and its collections, each with its sentinel.

@@ -2,8 +2,8 @@
 --
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
---       5 how many new units, 6 writes to the item that the caller has seen, 7... the units it keeps
--- Reply {'reassigned', reservation, writes to the item or 0}, also when another caller was first,
+--       5 how many new units, 6 counts that the caller has seen, 7... the units it keeps
+-- Reply {'reassigned', reservation, counts, 0 0 when unknown}, also when another caller was first,
 --       {'sold_out'} when none are free: the order is left with the units it keeps, or
 --       {'gone'} when it is not pending here, the epoch is over, Redis does not have the item whole or has it in an earlier state, or the
 --       server is another one than the item was loaded into
@@ -15,7 +15,7 @@ local record = try('HGET', pending, id)
 if not record then
   return {'gone'}
 elseif record ~= ARGV[2] then
-  return {'reassigned', record, 0}
+  return {'reassigned', record, '0 0'}
 end
 local it = read(ARGV[6])
 if not it or it.recovering or not is_server(it.server) then
@@ -34,7 +34,7 @@ if enough then
     units[i] = next
   end
 end
-redis.call('HSET', item, 'next', next, 'writes', it.writes + 1)
+count(it, 1, 'next', next)
 for i = 7, #ARGV do
   units[#units + 1] = ARGV[i]
 end
@@ -43,4 +43,4 @@ redis.call('HSET', pending, id, record)
 if not enough then
   return {'sold_out'}
 end
-return {'reassigned', record, it.writes + 1}
+return {'reassigned', record, counts(it)}

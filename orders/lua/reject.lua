@@ -1,25 +1,25 @@
 -- Releases the reservation of an order that the database rejected, or that has ended there.
 --
 -- KEYS  prelude.lua
--- ARGV  1 order id, 2 buyer's hash, 3 key's hash, 4 quantity
--- Reply {writes to the item, how many units were returned}, or {} when Redis does not have all keys, or a damaged one
+-- ARGV  1 order id, 2 buyer's hash, 3 key's hash, 4 quantity, 5 counts that the caller has seen
+-- Reply {counts, how many units were returned}, or {} when Redis does not have the item whole, or has it in an earlier state
 --
 -- One step, and only while the reservation is pending and in its buyer's mark: a second delivery, or one after the order's end,
 -- must not return units twice. The units are those of the reservation in Redis, from which reassign.lua has removed those of
 -- other orders. A key stays remembered; the mark of an order without a key is deleted.
 local id, buyer, key, quantity = unpack(ARGV)
-local it = read(0)
+local it = read(ARGV[5])
 if not it then
   return {}
 end
 local record = redis.call('HGET', pending, id)
 redis.call('ZREM', outbox, id)
 if not record then
-  return {it.writes, 0}
+  return {counts(it), 0}
 end
 redis.call('HDEL', pending, id)
 if not unmark(id, buyer, quantity) then
-  return {it.writes, 0}
+  return {counts(it), 0}
 end
 if key == '' then
   redis.call('HDEL', keys, buyer)
@@ -28,8 +28,8 @@ local units = 0
 for unit in string.gmatch(string.match(record, '"u":%[([%d,]*)%]') or '', '%d+') do
   units = units + redis.call('SADD', returned, unit)
 end
-redis.call('HSET', item, 'writes', it.writes + 1)
+count(it, 1)
 if it.marks == 0 then
   redis.call('PEXPIREAT', returned, it.forget)
 end
-return {it.writes + 1, units}
+return {counts(it), units}

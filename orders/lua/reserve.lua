@@ -5,10 +5,10 @@
 --         the leader's token for the same while the item is being loaded;
 --         'repeat' to find the orders of earlier requests and to reserve nothing; otherwise ''
 --       2 'kept' when the caller waits until a replica has what its own connection wrote, otherwise ''
---       3 writes to the item that the caller has seen
+--       3 counts that the caller has seen
 --       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
 --       when it was accepted (ms) or '' for now
--- Reply {now in ms, writes to the item, then a list for each order: {word, free units, ...}}
+-- Reply {now in ms, counts, then a list for each order: {word, free units, ...}}
 --       'reserved'         order id, when it was accepted (ms), units
 --       'held'             order id, its reservation while uncommitted, otherwise ''
 --       'unheld'           a 'repeat' found no order
@@ -27,7 +27,7 @@
 local again, kept = ARGV[1] == 'repeat', ARGV[2] ~= ''
 local late = ARGV[1] ~= '' and not again
 local now = now_ms()
-local replies = {now, 0}
+local replies = {now, '0 0'}
 
 local function all(word)
   for i = 1, (#ARGV - 3) / 6 do
@@ -172,8 +172,7 @@ if #to_pending > 0 then
   redis.call('HSET', pending, unpack(to_pending))
 end
 if #to_outbox > 0 then
-  it.writes = it.writes + in_flight - before
-  redis.call('HSET', item, 'next', next, 'writes', it.writes)
+  count(it, in_flight - before, 'next', next)
   for i = 1, #taken, 1000 do
     redis.call('SREM', returned, unpack(taken, i, math.min(i + 999, #taken)))
   end
@@ -190,5 +189,5 @@ if #to_outbox > 0 then
     end
   end
 end
-replies[2] = it.writes
+replies[2] = counts(it)
 return replies

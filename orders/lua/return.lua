@@ -1,8 +1,8 @@
 -- Puts the units of orders that ended unpaid on sale again.
 --
 -- KEYS  prelude.lua
--- ARGV  1 writes to the item that the caller has seen, then for each order: order id, buyer's hash, '1' when it had no key, quantity, its units joined by commas
--- Reply {writes to the item, how many units were returned}, or {} when the call has to be repeated: Redis does not have the item
+-- ARGV  1 counts that the caller has seen, then for each order: order id, buyer's hash, '1' when it had no key, quantity, its units joined by commas
+-- Reply {counts, how many units were returned}, or {} when the call has to be repeated: Redis does not have the item
 --       whole, or has it in an earlier state, or the item is being recovered
 --
 -- One step: an order returns its units once, when it is removed from its buyer's mark. While the item is being loaded, it is
@@ -11,11 +11,11 @@ local it = read(ARGV[1])
 if not it or it.recovering then
   return {}
 end
-local back = 0
+local back, ended = 0, 0
 for i = 2, #ARGV, 5 do
   local id, buyer = ARGV[i], ARGV[i + 1]
   if unmark(id, buyer, ARGV[i + 3]) then
-    it.writes = it.writes + 1
+    ended = ended + 1
     if ARGV[i + 2] == '1' then
       redis.call('HDEL', keys, buyer)
     end
@@ -27,8 +27,8 @@ for i = 2, #ARGV, 5 do
     end
   end
 end
-redis.call('HSET', item, 'writes', it.writes)
+count(it, ended)
 if it.marks == 0 then
   redis.call('PEXPIREAT', returned, it.forget)
 end
-return {it.writes, back}
+return {counts(it), back}

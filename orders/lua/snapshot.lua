@@ -1,8 +1,8 @@
 -- Reads the state of an item.
 --
 -- KEYS  prelude.lua
--- ARGV  1 number of holders that the caller has, 2 maximum number of holders to read, 3 writes to the item that the caller has seen
--- Reply {now in ms, writes to the item, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when Redis
+-- ARGV  1 number of holders that the caller has, 2 maximum number of holders to read, 3 counts that the caller has seen
+-- Reply {now in ms, counts, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when Redis
 --       does not have the item whole, or has it in an earlier state
 --
 -- One step, so that the list of holders is complete if the item cannot be ordered.
@@ -14,7 +14,7 @@ end
 local from = tonumber(ARGV[1])
 return {
   now,
-  it.writes,
+  counts(it),
   it.stock - it.next + it.back,
   it.recovering and 1 or 0,
   it.switch,

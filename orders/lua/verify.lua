@@ -1,7 +1,7 @@
 -- Reads everything that Verify compares.
 --
 -- KEYS  prelude.lua
--- ARGV  1 writes to the item that the caller has seen, then order id and buyer's hash of each order whose units are being returned
+-- ARGV  1 counts that the caller has seen, then order id and buyer's hash of each order whose units are being returned
 -- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
 --       whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
 --
