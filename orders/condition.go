@@ -32,10 +32,11 @@ const (
 	CauseRegress  Cause = "regressed" // the database went back in time
 	CauseSales    Cause = "sales"     // sales cannot be read in Redis, or are being rebuilt
 	CauseEviction Cause = "eviction"  // Redis drops keys when its memory is full
+	CauseClocks   Cause = "clocks"    // the clocks of this process, Redis and the database differ
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction}
+var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction, CauseClocks}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {
@@ -112,7 +113,22 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 	if err := s.regressionError(); err != nil {
 		down(CauseRegress, err, "the database went back in time, and sales are being rebuilt")
 	}
+	if redis, database := s.ClockOffsets(); max(redis.Abs(), database.Abs(), (redis-database).Abs()) > clocksMost {
+		list = append(list, Condition{
+			Cause: CauseClocks, Serves: true,
+			Detail: fmt.Sprintf("compared with this process, Redis' clock is %+.1f s off and the database's %+.1f s", redis.Seconds(), database.Seconds()),
+		})
+	}
 	return append(list, s.conditions.all()...)
+}
+
+// clocksMost is how far clocks may differ. Redis decides a sale's hours, and the database how long orders may be paid.
+const clocksMost = time.Second
+
+// ClockOffsets returns how far the clocks of Redis and the database are ahead of this process's, wrong by at most half a round trip; 0 before
+// they are first read.
+func (s *Service) ClockOffsets() (redis, database time.Duration) {
+	return s.clock.offset(), s.database.offset()
 }
 
 // Ready returns the reasons why the service cannot take or commit orders, each a *Condition, or nil.

@@ -15,14 +15,15 @@ import (
 
 // core is what all parts of a service use.
 type core struct {
-	opts    Options
-	base    redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
-	rdb     redis.UniversalClient // callers share round trips
-	store   Store
-	runIDs  *redisclient.RunIDWatcher
-	process string // names this process to the others
-	writer  string // names it in items
-	clock   clock
+	opts     Options
+	base     redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
+	rdb      redis.UniversalClient // callers share round trips
+	store    Store
+	runIDs   *redisclient.RunIDWatcher
+	process  string // names this process to the others
+	writer   string // names it in items
+	clock    clock  // Redis'
+	database clock  // the database's
 	// conditions that background work has found; condition.go has those that are looked up
 	conditions conditions
 	*signals
@@ -99,9 +100,10 @@ func within[T any](ctx context.Context, c *core, fn func(context.Context) (T, er
 
 // readClock reads Redis' time.
 func (c *core) readClock(ctx context.Context) error {
+	sent := time.Now()
 	now, err := c.base.Time(ctx).Result()
 	if err == nil {
-		c.clock.read(now.UnixMilli())
+		c.clock.read(now.Add(time.Since(sent) / 2).UnixMilli())
 	}
 	return unavailable(err)
 }
@@ -135,26 +137,35 @@ func poke(ch chan struct{}) {
 	}
 }
 
-// clock estimates Redis' time between replies. The zero value has no reading yet.
+// clock estimates a server's time between replies. The zero value has no reading yet.
 type clock struct {
 	last atomic.Pointer[reading]
 }
 
 type reading struct {
-	redis time.Time
-	at    time.Time // with the monotonic reading, so that a step of the local clock changes nothing
+	server time.Time
+	at     time.Time // with the monotonic reading, so that a step of the local clock changes nothing
 }
 
-func (c *clock) read(redisMS int64) {
-	c.last.Store(&reading{redis: time.UnixMilli(redisMS), at: time.Now()})
+func (c *clock) read(unixMS int64) {
+	c.last.Store(&reading{server: time.UnixMilli(unixMS), at: time.Now()})
 }
 
-// now is Redis' time, wrong by at most a round trip. Before the first reading it is the local clock's, which may be wrong by days, and known
+// offset returns how far the server's clock is ahead of this process's; 0 before the first reading.
+func (c *clock) offset() time.Duration {
+	now, known := c.now()
+	if !known {
+		return 0
+	}
+	return now.Sub(time.Now().Round(0)) // Round strips the monotonic reading
+}
+
+// now is the server's time, wrong by at most a round trip. Before the first reading it is the local clock's, which may be wrong by days, and known
 // is false.
 func (c *clock) now() (now time.Time, known bool) {
 	r := c.last.Load()
 	if r == nil {
 		return time.Now(), false
 	}
-	return r.redis.Add(time.Since(r.at)), true
+	return r.server.Add(time.Since(r.at)), true
 }

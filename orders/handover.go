@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // keeper brings the orders that this process remembers into the database.
@@ -21,12 +22,18 @@ type keeper struct {
 	notifier  *notifier
 	enqueuer  *enqueuer
 	committer *committer
+	turning   liveness.Pulse // of handOvers
 }
+
+// turn is how long a turn of handOvers may take, besides the time that the database takes.
+const turn = liveness.LeaseFor
 
 // handOvers hands over the orders that this process remembers of sales that are being recovered, until ctx ends.
 func (k *keeper) handOvers(ctx context.Context) error {
 	acknowledged := make(map[string]Lead)
 	return periodic.Woken(ctx, time.Second, k.handing, func() {
+		k.turning.Beat(turn)
+		defer k.turning.Beat(turn)
 		for id, l := range k.sales.catalog.Load().sales {
 			lead := Lead{id, l.Epoch, l.EpochToken}
 			if l.EpochFloor == l.Epoch || acknowledged[id] == lead {
@@ -48,19 +55,28 @@ func (k *keeper) handOvers(ctx context.Context) error {
 // them.
 func (k *keeper) handOver(ctx context.Context, l *listing) error {
 	remembered, committed := k.ledger.enter(l.ID, l.Epoch)
+	k.turning.Beat(commitTime + turn)
 	lost, err := k.uncommitted(ctx, committed)
 	if err != nil {
 		return err
 	}
-	late, err := k.committer.commitAll(ctx, slices.Concat(remembered, lost))
-	if err != nil {
-		return err
+	var late []Reservation
+	for part := range slices.Chunk(slices.Concat(remembered, lost), commitMax) {
+		k.turning.Beat(commitTime + turn)
+		left, err := k.committer.commitAll(ctx, part)
+		if err != nil {
+			return err
+		}
+		late = append(late, left...)
 	}
-	if len(remembered)+len(lost) > 0 {
+	k.turning.Beat(commitTime + turn)
+	err = k.store.Acknowledge(ctx, l.ID, l.Epoch, k.process, late)
+	k.turning.Beat(turn)
+	if err == nil && len(remembered)+len(lost) > 0 {
 		k.opts.Logger.InfoContext(ctx, "remembered orders were handed over", slog.String("sale", l.ID), slog.Int64("epoch", l.Epoch),
 			slog.Int("orders", len(remembered)), slog.Int("committed_again", len(lost)), slog.Int("late", len(late)))
 	}
-	return k.store.Acknowledge(ctx, l.ID, l.Epoch, k.process, late)
+	return err
 }
 
 // drainMost is how long Drain tries to commit.

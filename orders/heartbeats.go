@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
@@ -14,21 +15,36 @@ const heartbeatTimeout = 2 * time.Second
 type membership struct {
 	*core
 	regressions *regressions
+	turning     *liveness.Pulse // of the loop that hands orders over
 	lease       liveness.Lease
 	heartbeats  liveness.Observer
 }
 
-// sendHeartbeats sends this process's heartbeats to the database until ctx ends.
+// sendHeartbeats sends this process's heartbeats to the database until ctx ends, while the loop turns that hands orders over: a process
+// that could not do so must not keep sales closed.
 func (m *membership) sendHeartbeats(ctx context.Context) error {
+	host, _ := os.Hostname()
+	self := liveness.Self{Process: m.process, Host: host, Program: m.opts.Program}
+	stuck := false
 	err := periodic.Woken(ctx, liveness.HeartbeatInterval, nil, func() {
 		ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 		defer cancel()
+		if was := stuck; !m.turning.Turns() {
+			if stuck = true; !was {
+				m.opts.Logger.ErrorContext(ctx, "this process is stuck and accepts no orders: it could not hand over what it remembers")
+			}
+			return
+		}
+		stuck = false
 		sent := time.Now()
-		list, err := m.store.Heartbeat(ctx, m.process)
+		list, err := m.store.Heartbeat(ctx, self)
 		if err != nil {
 			return // the lease ends by itself
 		}
 		now := time.Now()
+		if !list.Clock.IsZero() {
+			m.database.read(list.Clock.Add(now.Sub(sent) / 2).UnixMilli())
+		}
 		m.lease.Renew(sent, now)
 		if m.heartbeats.Observe(sent, now, list) {
 			m.regressions.newServer.Store(true)

@@ -104,8 +104,8 @@ func (h *hooked) EndHandOver(ctx context.Context, lead orders.Lead, silent []liv
 	return h.do(ctx, "end hand-over", func() error { return h.Store.EndHandOver(ctx, lead, silent) })
 }
 
-func (h *hooked) Heartbeat(ctx context.Context, process string) (list liveness.ProcessList, err error) {
-	err = h.do(ctx, "beat", func() error { list, err = h.Store.Heartbeat(ctx, process); return err })
+func (h *hooked) Heartbeat(ctx context.Context, self liveness.Self) (list liveness.ProcessList, err error) {
+	err = h.do(ctx, "beat", func() error { list, err = h.Store.Heartbeat(ctx, self); return err })
 	return list, err
 }
 

@@ -19,6 +19,8 @@ const (
 	// begins.
 	handOverMost = 30 * time.Second
 	handOverLook = 20 * time.Millisecond
+	// handOverNamed is when the leader names them in the log.
+	handOverNamed = 5 * time.Second
 )
 
 // recovery is one attempt of one leader, in its own epoch.
@@ -143,7 +145,7 @@ func (r *recovery) open(ctx context.Context) error {
 // awaitHandOver ends the hand-over of a recovery when all processes that are not silent have handed over. It returns the orders
 // that they could not commit.
 func (rc *recoverer) awaitHandOver(ctx context.Context, lead Lead) (late []Reservation, err error) {
-	began := time.Now()
+	began, named := time.Now(), false
 	for {
 		asked := time.Now()
 		list, err := rc.store.HandOver(ctx, lead)
@@ -151,16 +153,20 @@ func (rc *recoverer) awaitHandOver(ctx context.Context, lead Lead) (late []Reser
 			return nil, err
 		}
 		rc.members.heartbeats.Observe(asked, time.Now(), list)
-		silent, waitFor := rc.members.heartbeats.Awaited(asked, list)
+		silent, awaited, early := rc.members.heartbeats.Awaited(asked, list)
 		switch {
-		case waitFor == 0:
+		case len(awaited) == 0 && !early:
 			failpoint.Step(failpoint.LeaderEndsHandOver)
 			if err := rc.store.EndHandOver(ctx, lead, silent); err != nil {
 				return nil, err
 			}
 			return rc.store.Late(ctx, lead.Sale)
 		case time.Since(began) > handOverMost:
-			return nil, fmt.Errorf("%w: a process lives and does not hand over what it remembers of sale %s", ErrRecovering, lead.Sale)
+			return nil, fmt.Errorf("%w: sale %s stays closed: %v does not hand over what it remembers", ErrRecovering, lead.Sale, awaited)
+		case time.Since(began) > handOverNamed && !named && len(awaited) > 0:
+			named = true
+			rc.opts.Logger.WarnContext(ctx, "a sale waits for processes that live and do not hand over what they remember of it",
+				slog.String("sale", lead.Sale), slog.String("processes", fmt.Sprint(awaited)))
 		}
 		if !periodic.Pause(ctx, handOverLook) {
 			return nil, ctx.Err()

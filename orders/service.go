@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,6 +54,8 @@ type Options struct {
 	CommitOnly bool
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
+	// Program names the program to operators, where one of its processes keeps others waiting. Default: the name of its file.
+	Program string
 }
 
 func (o Options) withDefaults() Options {
@@ -66,6 +70,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Program == "" {
+		o.Program = filepath.Base(os.Args[0])
 	}
 	o.Measures = o.Measures.withDefaults()
 	return o
@@ -155,7 +162,7 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 	}
 	s.reader = reader{core: c, sales: &s.catalogWatch, ledger: ledger, waiters: waiters}
 	s.reading = batch.New(statementMax, statementsAtOnce, s.readBatch)
-	s.membership = membership{core: c, regressions: &s.regressions}
+	s.membership = membership{core: c, regressions: &s.regressions, turning: &s.keeper.turning}
 	s.reserver = reserver{core: c, sales: &s.catalogWatch, ledger: ledger, lease: &s.membership.lease, reader: &s.reader, enqueuer: &s.enqueuer}
 	if opts.Durability == DurabilityReplicated {
 		var err error
@@ -199,6 +206,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) runLoops(ctx context.Context) error {
+	s.keeper.turning.Beat(turn)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.listen(ctx) })
 	g.Go(func() error { return s.watch(ctx) })

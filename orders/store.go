@@ -121,7 +121,7 @@ type recoveryStore interface {
 	// from the process list. ErrConflict: the sale is in another epoch, or in another leader's.
 	EndHandOver(ctx context.Context, lead Lead, silent []liveness.Member) error
 	// Heartbeat stores a heartbeat of a process. No other operation of the store delays it. Leave removes the process from the process list.
-	Heartbeat(ctx context.Context, process string) (liveness.ProcessList, error)
+	Heartbeat(ctx context.Context, self liveness.Self) (liveness.ProcessList, error)
 	Leave(ctx context.Context, process string) error
 	// Acknowledge records that a process has handed over the orders it remembered of earlier epochs. The late ones, which it
 	// could not commit, are stored for the leader.

@@ -57,6 +57,7 @@ type Sales interface {
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 	Conditions(context.Context) []orders.Condition
+	ClockOffsets() (redis, database time.Duration)
 }
 
 // mostDead bounds how many dead letters are read for counting. Normally there are none.
@@ -70,6 +71,7 @@ func (m *Metrics) Sales(from Sales) {
 			letters, err := from.DeadLetters(ctx, orders.ID{}, mostDead)
 			return len(letters), err
 		}),
+		clocks:     from.ClockOffsets,
 		sales:      recent.New(askWithin, func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
 		conditions: recent.New(askWithin, func(ctx context.Context) ([]orders.Condition, error) { return from.Conditions(ctx), nil }),
 	}
@@ -82,6 +84,7 @@ type selling struct {
 	dead       *recent.Source[int]
 	sales      *recent.Source[[]orders.SaleStatus]
 	conditions *recent.Source[[]orders.Condition]
+	clocks     func() (redis, database time.Duration)
 }
 
 var (
@@ -89,6 +92,7 @@ var (
 	outboxOldest = describe("outbox_oldest_seconds", "Age of the oldest order that is not committed, in seconds; 0 if there is none.")
 	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refused and that have not been replayed, counted up to %d.", mostDead))
 	stockUnits   = describe("stock_units", "Total units of an item whose sale is open, paused or recovering, starting an hour before the sale.", "sale", "item")
+	clockOffset  = describe("clock_offset_seconds", "How far the clock of a server, redis or database, is ahead of this process's, in seconds.", "server")
 	condition    = describe("condition", "1 while there is a reason why this process cannot take or commit orders, or why accepted orders are in danger, by cause; otherwise 0.", "cause")
 	freeUnits    = describe("free_units", "Unsold and unreserved units of an item; no series while it is recovering.", "sale", "item")
 )
@@ -102,7 +106,7 @@ func (s selling) troubles() []string {
 
 // Describe implements prometheus.Collector.
 func (s selling) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits, condition} {
+	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits, condition, clockOffset} {
 		ch <- d
 	}
 }
@@ -122,6 +126,9 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	if n, known := found(s.dead); known {
 		gauge(deadLetters, float64(n))
 	}
+	redis, database := s.clocks()
+	gauge(clockOffset, redis.Seconds(), "redis")
+	gauge(clockOffset, database.Seconds(), "database")
 	if list, known := found(s.conditions); known {
 		for _, cause := range orders.Causes {
 			there := 0.

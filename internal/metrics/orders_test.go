@@ -44,6 +44,8 @@ type shop struct {
 	err     error
 }
 
+func (s *shop) ClockOffsets() (redis, database time.Duration) { return time.Second, -time.Minute }
+
 func (s *shop) Conditions(context.Context) []orders.Condition { return s.shut }
 
 func (s *shop) Backlog(context.Context) (orders.Backlog, error) { return s.backlog, s.err }
@@ -89,6 +91,7 @@ func TestSales(t *testing.T) {
 		want[fmt.Sprintf("tidegate_condition{cause=%q}", cause)] = "0"
 	}
 	want[`tidegate_condition{cause="sales"}`] = "1"
+	want[`tidegate_clock_offset_seconds{server="redis"}`], want[`tidegate_clock_offset_seconds{server="database"}`] = "1", "-60"
 	m, got := told()
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
@@ -97,7 +100,7 @@ func TestSales(t *testing.T) {
 		t.Errorf("%q", troubles)
 	}
 	from.err = errors.New("away")
-	if m, got := told(); len(got) != len(orders.Causes) || len(m.Degraded()) != 0 {
+	if m, got := told(); len(got) != len(orders.Causes)+2 || len(m.Degraded()) != 0 {
 		t.Errorf("%v while nobody knows it", got)
 	}
 }

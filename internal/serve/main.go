@@ -6,14 +6,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 	_ "time/tzdata" // rules name time zones, and an image from scratch has no zone data
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel"
+
+	"github.com/tidegate/tidegate/internal/logsink"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Told is the cause of a program's cancelled context: the signal that it received.
@@ -24,6 +29,23 @@ func (Told) Error() string { return "interrupted" }
 // Is reports whether err is context.Canceled.
 func (Told) Is(err error) bool { return err == context.Canceled }
 
+// stderr is where programs write their log. They go on when nobody reads it.
+var stderr = logsink.New(os.Stderr, 4<<20)
+
+// flushWithin is how long the end of the log may take to be read.
+const flushWithin = time.Second
+
+// reportDropped logs how many lines of the log were dropped, until ctx ends: once its reader reads again.
+func (p *Process) reportDropped(ctx context.Context) error {
+	var reported uint64
+	return periodic.Every(ctx, time.Second, func() {
+		if lines, caughtUp := stderr.Dropped(); lines > reported && caughtUp {
+			p.Log.WarnContext(ctx, "lines are missing here, because nobody read the log", slog.Uint64("lines", lines-reported))
+			reported = lines
+		}
+	})
+}
+
 // Main runs a program until it ends or receives SIGINT or SIGTERM, and returns its exit status: 0, also after a signal, or 1
 // with the error on stderr, or the result of the error's method ExitStatus() int. A second signal kills the program.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
@@ -31,6 +53,7 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 	otel.SetErrorHandler(unheard{})
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
+	defer stderr.Flush(flushWithin)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
@@ -39,7 +62,7 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 		end(Told{s.(syscall.Signal)})
 	}()
 
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, stderr)
 	var other interface{ ExitStatus() int }
 	special := errors.As(err, &other)
 	toldToStop := ctx.Err() != nil && errors.Is(err, context.Canceled)
@@ -47,7 +70,7 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 		return 0
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(os.Stderr, "error:", strings.TrimSuffix(line, "\n"))
+		fmt.Fprintln(stderr, "error:", strings.TrimSuffix(line, "\n"))
 	}
 	if special {
 		return other.ExitStatus()

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
@@ -15,6 +17,9 @@ func Metrics(r *Redis) *metrics.Metrics {
 		clients[name] = metrics.RedisClient{Client: client, Trips: r.Trips[name].n.Load}
 	}
 	m.Redis(clients)
+	m.Add(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "tidegate_log_dropped_total", Help: "Lines of the log that were dropped because nobody read it in time.",
+	}, func() float64 { lines, _ := stderr.Dropped(); return float64(lines) }))
 	return m
 }
 

@@ -84,6 +84,7 @@ func (p *Process) Run(ctx context.Context) error {
 
 	g, leaving := errgroup.WithContext(ctx)
 	g.Go(func() error { return endless(background, "orders", p.Service.Run) })
+	g.Go(func() error { return endless(background, "log", p.reportDropped) })
 	for _, run := range p.Background {
 		g.Go(func() error { return endless(background, "background", run) })
 	}

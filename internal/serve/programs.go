@@ -113,7 +113,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), orders.Options{
 		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Queue: r.Queue,
 		AcceptOnly: program != "worker", CommitOnly: program == "worker",
-		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
+		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log, Program: program,
 	})
 	if err != nil {
 		return err

@@ -54,6 +54,8 @@ const (
 	pulse = `beats || ' ' || beats_at`
 	// server changes with each start of a server, so also after a failover.
 	server = `pg_postmaster_start_time()::text`
+	// listed are the columns that scanProcesses reads beside whether the process has acknowledged.
+	listed = server + `, clock_timestamp(), process, ` + pulse + `, host, addr, program`
 )
 
 // beats is the connection for heartbeats. Waiting for a free connection of the pool would make a busy process look silent.
@@ -63,14 +65,15 @@ type beats struct {
 }
 
 // Heartbeat counts a heartbeat. It returns the process list as it was just before.
-func (s *Store) Heartbeat(ctx context.Context, process string) (liveness.ProcessList, error) {
+func (s *Store) Heartbeat(ctx context.Context, self liveness.Self) (liveness.ProcessList, error) {
 	list := liveness.ProcessList{}
 	err := s.beats.on(ctx, s.pool.Config().ConnConfig, func(conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, `
 			WITH beat AS (
-				INSERT INTO processes AS p (process, beats, beats_at) VALUES ($1, 1, now())
+				INSERT INTO processes AS p (process, beats, beats_at, host, addr, program)
+				VALUES ($1, 1, now(), $2, coalesce(host(inet_client_addr()), ''), $3)
 				ON CONFLICT (process) DO UPDATE SET beats = p.beats + 1, beats_at = now())
-			SELECT `+server+`, process, `+pulse+`, false FROM processes`, process)
+			SELECT `+listed+`, false FROM processes`, self.Process, self.Host, self.Program)
 		var err error
 		list, err = scanProcesses(rows)
 		return err
@@ -103,13 +106,13 @@ func (b *beats) close(ctx context.Context) {
 	}
 }
 
-// scanProcesses reads rows of server, process, pulse and whether it has acknowledged.
+// scanProcesses reads rows of listed and whether the process has acknowledged.
 func scanProcesses(rows pgx.Rows) (liveness.ProcessList, error) {
 	var (
 		list liveness.ProcessList
 		m    liveness.Member
 	)
-	_, err := pgx.ForEachRow(rows, []any{&list.Server, &m.Process, &m.Pulse, &m.Acknowledged}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Acknowledged}, func() error {
 		list.Members = append(list.Members, m)
 		return nil
 	})
@@ -157,7 +160,7 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (liveness.Proces
 		return liveness.ProcessList{}, wrap("hand-over", err)
 	}
 	rows, _ := s.pool.Query(ctx, `
-		SELECT `+server+`, process, `+pulse+`,
+		SELECT `+listed+`,
 		       EXISTS (SELECT FROM recovery_acks a WHERE a.sale = $1 AND a.epoch = $2 AND a.process = p.process)
 		FROM processes p`, lead.Sale, lead.Epoch)
 	list, err := scanProcesses(rows)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
@@ -44,28 +45,33 @@ func (s *Store) change(ctx context.Context, op, conflict, statement string, args
 
 // processes is the running processes and their acknowledgements. There is only this process, so it is kept in memory.
 type processes struct {
-	mu    sync.Mutex
-	beats map[string]int
-	acks  map[string]map[string]int64 // by process and sale
+	mu     sync.Mutex
+	beats  map[string]int
+	selves map[string]liveness.Self
+	acks   map[string]map[string]int64 // by process and sale
 }
 
 // read returns the process list, and which members have acknowledged an epoch of a sale.
 func (r *processes) read(sale string, epoch int64) liveness.ProcessList {
 	var list liveness.ProcessList
 	for process, beats := range r.beats {
+		self := r.selves[process]
 		list.Members = append(list.Members, liveness.Member{
-			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch,
+			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch, Host: self.Host, Program: self.Program,
 		})
 	}
 	return list
 }
 
 // Heartbeat counts a heartbeat of the process.
-func (s *Store) Heartbeat(_ context.Context, process string) (liveness.ProcessList, error) {
+func (s *Store) Heartbeat(_ context.Context, self liveness.Self) (liveness.ProcessList, error) {
 	s.processes.mu.Lock()
 	defer s.processes.mu.Unlock()
-	s.processes.beats[process]++
-	return s.processes.read("", 0), nil
+	s.processes.beats[self.Process]++
+	s.processes.selves[self.Process] = self
+	list := s.processes.read("", 0)
+	list.Clock = time.Now()
+	return list, nil
 }
 
 // Leave removes the process from the process list.
@@ -73,6 +79,7 @@ func (s *Store) Leave(_ context.Context, process string) error {
 	s.processes.mu.Lock()
 	defer s.processes.mu.Unlock()
 	delete(s.processes.beats, process)
+	delete(s.processes.selves, process)
 	delete(s.processes.acks, process)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // Store is an orders.Store. The zero value is not usable; use New. Safe for concurrent use.
@@ -32,7 +33,7 @@ const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=bus
 
 // New returns a store over a database that the caller owns, opened with Options.
 func New(db *sql.DB) *Store {
-	return &Store{db: db, processes: processes{beats: make(map[string]int), acks: make(map[string]map[string]int64)}}
+	return &Store{db: db, processes: processes{beats: make(map[string]int), selves: make(map[string]liveness.Self), acks: make(map[string]map[string]int64)}}
 }
 
 // Writing serializes the writers of this process. Other stores in the same database use it too.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -113,7 +114,7 @@ func testRoll(t *testing.T, b *bench) {
 	first, second := uuid.NewString(), uuid.NewString()
 	beat := func(process string) {
 		t.Helper()
-		_, err := b.Heartbeat(t.Context(), process)
+		_, err := b.Heartbeat(t.Context(), liveness.Self{Process: process, Host: "here", Program: "api"})
 		b.must(err)
 	}
 	list := func() map[string]liveness.Member {
@@ -135,8 +136,14 @@ func testRoll(t *testing.T, b *bench) {
 		t.Errorf("after a heartbeat %+v, before it %+v", again, one)
 	}
 	beat(second)
-	r, err := b.Heartbeat(t.Context(), second)
+	r, err := b.Heartbeat(t.Context(), liveness.Self{Process: second})
 	b.must(err)
+	if off := time.Since(r.Clock).Abs(); off > time.Minute {
+		t.Errorf("the database's clock is off by %v", off)
+	}
+	if one.Host != "here" || one.Program != "api" {
+		t.Errorf("%+v does not say who it is", one)
+	}
 	b.want(len(r.Members), 2, "a heartbeat returns all processes")
 	b.must(b.Acknowledge(t.Context(), "autumn", lead.Epoch, first, nil))
 	b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch-1, first, nil))

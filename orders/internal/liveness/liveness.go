@@ -2,6 +2,7 @@
 package liveness
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -63,13 +64,28 @@ type Member struct {
 	Pulse string
 	// Acknowledged: the process has handed over the orders it remembered. Set by HandOver only.
 	Acknowledged bool
+	// Host, Addr and Program say where the process runs, for operators; empty for those of earlier versions.
+	Host, Addr, Program string
 }
+
+// String names the process for operators.
+func (m Member) String() string {
+	if m.Host == "" {
+		return "process " + m.Process
+	}
+	return fmt.Sprintf("%s on %s (%s), process %s", m.Program, m.Host, m.Addr, m.Process)
+}
+
+// A Self is what a process says of itself with each heartbeat.
+type Self struct{ Process, Host, Program string }
 
 // ProcessList is the list of the running processes at one time.
 type ProcessList struct {
 	// Server changes when the database restarts or fails over.
 	Server  string
 	Members []Member
+	// Clock is the database's when it read the list. Set by Heartbeat only.
+	Clock time.Time
 }
 
 // An Observer records how long the heartbeat counter (pulse) of each process on the process list has not changed. It uses the monotonic
@@ -114,10 +130,10 @@ func (s *Observer) Observe(asked, came time.Time, list ProcessList) (replaced bo
 	return replaced
 }
 
-// Awaited returns the members of a process list that have not acknowledged and are silent, so that a leader need not wait for them, and
-// how many members it has to wait for. Within Silence after a gap, it has to wait for at least one: a live process may not be
-// on the process list again yet.
-func (s *Observer) Awaited(asked time.Time, list ProcessList) (silent []Member, waitFor int) {
+// Awaited returns the members of a process list that have not acknowledged: those that are silent, so that a leader need not wait for
+// them, and those that it has to wait for. Within Silence after a gap it is too early to know them all: a live process may not be on the
+// process list again yet.
+func (s *Observer) Awaited(asked time.Time, list ProcessList) (silent, awaited []Member, early bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range list.Members {
@@ -126,11 +142,29 @@ func (s *Observer) Awaited(asked time.Time, list ProcessList) (silent []Member, 
 		case o.pulse == m.Pulse && asked.Sub(o.since) >= Silence:
 			silent = append(silent, m)
 		default:
-			waitFor++
+			awaited = append(awaited, m)
 		}
 	}
-	if asked.Sub(s.since) < Silence {
-		waitFor++
-	}
-	return silent, waitFor
+	return silent, awaited, asked.Sub(s.since) < Silence
+}
+
+// A Pulse shows that a loop still turns. A process sends heartbeats while the loop that hands orders over does: one that could not do so must
+// not look alive. The zero value is a loop that does not turn. Safe for concurrent use.
+type Pulse struct {
+	mu    sync.Mutex
+	until time.Time // guarded by mu
+}
+
+// Beat counts the loop as turning for the time within.
+func (p *Pulse) Beat(within time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Now().Add(within)
+}
+
+// Turns reports whether the loop turns.
+func (p *Pulse) Turns() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.until)
 }
