@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -61,5 +62,37 @@ func TestMainEndsWithAStatus(t *testing.T) {
 		if out, _ := program.CombinedOutput(); program.ProcessState.ExitCode() != tt.want {
 			t.Errorf("%s: status %d, want %d\n%s", tt.name, program.ProcessState.ExitCode(), tt.want, out)
 		}
+	}
+}
+
+// TestAProgramEndsThoughNobodyReadsItsLog runs itself as a program, and does not read what it writes.
+func TestAProgramEndsThoughNobodyReadsItsLog(t *testing.T) {
+	const is = "TEST_MAIN_LOGS"
+	if _, isProgram := os.LookupEnv(is); isProgram {
+		os.Exit(serve.Main(func(_ context.Context, _ []string, _ func(string) string, stdout, stderr io.Writer) error {
+			line := strings.Repeat("x", 999) + "\n"
+			for range 10_000 {
+				if _, err := io.WriteString(stderr, line); err != nil {
+					return err
+				}
+			}
+			_, err := io.WriteString(stdout, "done")
+			return err
+		}))
+	}
+	program := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+	program.Env = append(os.Environ(), is+"=1")
+	unread, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	program.Stderr = log
+	out, err := program.Output()
+	if err != nil || string(out) != "done" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
