@@ -137,6 +137,10 @@ model: ## check the model of the recovery with spin, every run (FAULTS=3)
 	@SETUP=$(SETUP) scripts/setup spin
 	@FAULTS=$(FAULTS) scripts/model
 
+.PHONY: schema
+schema: setup ## describe what the migrations make, in migrations/schema/, after a migration was added
+	go test ./migrations -run '^TestSchemaIsDescribed$$' -count 1 -update
+
 ##@ Operate
 .PHONY: migrate
 migrate: ## bring the schema of DATABASE_URL up to date

@@ -32,14 +32,17 @@ func Postgres(ctx context.Context, db *sql.DB) error { return up(ctx, goose.Dial
 // SQLite applies the missing migrations. Only one process may call it at a time: there is no lock besides SQLite's own.
 func SQLite(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectSQLite3, db) }
 
-// CheckPostgres returns nil if the schema is new enough for this program, else ErrOutdated. It changes nothing and needs no permission
-// to. A newer schema is accepted, because old processes run with it during a rollout.
+// CheckPostgres returns nil if the database has this program's schema. It returns ErrOutdated if a migration is missing, and an
+// *IncompleteError if parts of the schema are: constraints that somebody dropped, for example. It changes nothing and needs no permission
+// to. A newer schema is accepted, because old processes run with it during a rollout, and so is what an operator added.
 func CheckPostgres(ctx context.Context, db *sql.DB) error {
-	return check(ctx, goose.DialectPostgres, db)
+	return check(ctx, goose.DialectPostgres, db, describePostgres, postgresSchema)
 }
 
 // CheckSQLite is CheckPostgres for SQLite.
-func CheckSQLite(ctx context.Context, db *sql.DB) error { return check(ctx, goose.DialectSQLite3, db) }
+func CheckSQLite(ctx context.Context, db *sql.DB) error {
+	return check(ctx, goose.DialectSQLite3, db, describeSQLite, sqliteSchema)
+}
 
 func up(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	p, err := provider(dialect, db)
@@ -52,7 +55,7 @@ func up(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	return nil
 }
 
-func check(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
+func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe description, golden string) error {
 	p, err := provider(dialect, db)
 	if err != nil {
 		return err
@@ -67,7 +70,7 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 		return fmt.Errorf("%w: it is at version %d, this program needs %d: run make migrate, or start with MIGRATE=true",
 			ErrOutdated, have, want)
 	}
-	return nil
+	return complete(ctx, db, describe, golden, have > want)
 }
 
 // version reads the version without goose's provider, which would create its table first.

@@ -32,6 +32,9 @@ type dialect struct {
 	up      func(context.Context, *sql.DB) error
 	check   func(context.Context, *sql.DB) error
 	columns string // table, column
+
+	description description
+	golden      *string
 }
 
 var dialects = []dialect{
@@ -40,12 +43,14 @@ var dialects = []dialect{
 		dsn: func(t *testing.T) string { return testenv.Postgres(t) },
 		columns: `SELECT table_name, column_name FROM information_schema.columns
 			WHERE table_schema = 'public' AND table_name NOT LIKE 'goose%'`,
+		description: describePostgres, golden: &postgresSchema,
 	},
 	{
 		name: "sqlite", goose: goose.DialectSQLite3, driver: "sqlite", up: SQLite, check: CheckSQLite,
 		dsn: func(t *testing.T) string { return filepath.Join(t.TempDir(), "orders.db") },
 		columns: `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
 			WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%'`,
+		description: describeSQLite, golden: &sqliteSchema,
 	},
 }
 

@@ -33,10 +33,11 @@ const (
 	CauseSales    Cause = "sales"     // sales cannot be read in Redis, or are being rebuilt
 	CauseEviction Cause = "eviction"  // Redis drops keys when its memory is full
 	CauseClocks   Cause = "clocks"    // the clocks of this process, Redis and the database differ
+	CauseSchema   Cause = "schema"    // the database lacks constraints or indexes
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction, CauseClocks}
+var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {

@@ -18,6 +18,9 @@ func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx
 // CheckDurability is a part of Open.
 func (s *Service) CheckDurability(ctx context.Context) error { return s.checkDurability(ctx) }
 
+// ReviewSchema compares the schema, as a process does once a minute.
+func (s *Service) ReviewSchema(ctx context.Context) { s.reviewSchema(ctx, schemaInterval) }
+
 // Logger is that of the options.
 func (s *Service) Logger() *slog.Logger { return s.opts.Logger }
 

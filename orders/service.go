@@ -105,12 +105,12 @@ type Service struct {
 	keeper       // handover.go: commits what this process remembers: at a recovery, after a silence, at the end
 	recoverer    // recoverer.go, recovery.go, load.go: rebuilds sales that Redis lost
 	saleAdmin    // saleadmin.go: changes sales for operators
-	verifier     // verify.go, verifyitem.go, verifyadvice.go, verifyloop.go, backlog.go: compares Redis with the database
+	verifier     // verify.go, verifyitem.go, verifyadvice.go, verifyloop.go, schema.go, backlog.go: compares Redis, the database and its schema
 }
 
 // Open returns a service over clients that the caller owns, and whose Run the caller calls next. It checks that Redis and the
 // database answer, that the database has the schema of package migrations, and that Redis provides Options.Durability. It
-// returns ErrUnavailable if a server does not answer, ErrDurability, and migrations.ErrOutdated.
+// returns ErrUnavailable if a server does not answer, ErrDurability, migrations.ErrOutdated, and *migrations.IncompleteError.
 //
 // The store is postgres.New(pool) of package orders/postgres. It is not made here because the stores import this package for the
 // types that they store, and because the embedded server uses another one.
@@ -214,6 +214,7 @@ func (s *Service) runLoops(ctx context.Context) error {
 	g.Go(func() error { return s.askForCommits(ctx) })
 	g.Go(func() error { return s.sendHeartbeats(ctx) })
 	g.Go(func() error { return s.handOvers(ctx) })
+	g.Go(func() error { return s.watchSchema(ctx) })
 	g.Go(func() error { return s.enqueue(ctx) })
 	g.Go(func() error { return s.watchEviction(ctx) })
 	return ignoreCanceled(g.Wait())

@@ -73,7 +73,8 @@ type Store interface {
 	lifeStore
 	readStore
 	Ping(ctx context.Context) error
-	// CheckSchema returns migrations.ErrOutdated if the database lacks a migration.
+	// CheckSchema returns migrations.ErrOutdated if the database lacks a migration, and a *migrations.IncompleteError if it lacks a
+	// constraint, for example.
 	CheckSchema(ctx context.Context) error
 }
 

@@ -48,9 +48,8 @@ type verifier struct {
 	enqueuer *enqueuer
 }
 
-// Verify checks, on the running system, every invariant of a sale that Redis and the database show together. It changes
-// nothing. It returns ErrUnknownSale, and ErrUnavailable or ErrRecovering when the check is not possible now.
-func (a *verifier) Verify(ctx context.Context, sale string) ([]Check, error) {
+// verifyInvariants checks what Redis and the database have of a sale. It returns the errors of Verify.
+func (a *verifier) verifyInvariants(ctx context.Context, sale string) ([]Check, error) {
 	l, err := a.sales.find(ctx, sale)
 	if err != nil {
 		return nil, err
@@ -279,10 +278,7 @@ func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int
 		c.Breaches = len(found)
 		if c.OK = len(found) == 0; !c.OK {
 			c.Advice = advice[c.Invariant]
-			c.Detail = strings.Join(found[:min(len(found), 10)], "; ")
-			if n := len(found) - 10; n > 0 {
-				c.Detail += fmt.Sprintf("; and %d more", n)
-			}
+			c.Detail = joinSome(found, "; ")
 		}
 	}
 	return append(list, Check{

@@ -32,6 +32,9 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 			if err := migrations.Postgres(cmd.Context(), db); err != nil {
 				return err
 			}
+			if err := migrations.CheckPostgres(cmd.Context(), db); err != nil { // somebody may have dropped a constraint
+				return err
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema of %s at %s is up to date.\n", parsed.Database, parsed.Host)
 			return err
 		},

@@ -38,7 +38,8 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer db.Close() // the pool stays open
 	err := migrations.CheckPostgres(ctx, db)
-	if errors.Is(err, migrations.ErrOutdated) {
+	var incomplete *migrations.IncompleteError
+	if errors.Is(err, migrations.ErrOutdated) || errors.As(err, &incomplete) {
 		return err
 	}
 	return wrap("check the schema", err)

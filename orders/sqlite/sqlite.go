@@ -45,7 +45,8 @@ func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingC
 // CheckSchema compares the database with package migrations.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	err := migrations.CheckSQLite(ctx, s.db)
-	if errors.Is(err, migrations.ErrOutdated) {
+	var incomplete *migrations.IncompleteError
+	if errors.Is(err, migrations.ErrOutdated) || errors.As(err, &incomplete) {
 		return err
 	}
 	return wrap("check the schema", err)
