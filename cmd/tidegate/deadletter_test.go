@@ -76,7 +76,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	says(true, "1 dead letters", "verify", "flash")
 	says(false, "no_ada", "orders", "replay", ids["ada"])
 	sees("ada", "accepted")
-	says(true, "I6   ok", "verify", "flash")
+	says(true, "I6     ok", "verify", "flash")
 
 	exec(`ALTER TABLE orders DROP CONSTRAINT no_ada`)
 	says(true, "status        confirmed", "orders", "replay", ids["ada"])
