@@ -15,8 +15,8 @@ func (lc *lifecycle) DeadLetters(ctx context.Context, after ID, limit int) ([]De
 }
 
 // Replay commits a dead letter after the cause of the database's refusal was fixed. It returns the order in its new state,
-// ErrUnknownOrder, ErrConflict with the database's message while it still refuses, and ErrUnavailable or ErrRecovering when the
-// call has to be repeated. It is idempotent: a repetition returns the order again.
+// ErrUnknownOrder, ErrStillRefused with the database's message while it still refuses, ErrConflict if other orders have its units, and
+// ErrUnavailable or ErrRecovering when the call has to be repeated. It is idempotent: a repetition returns the order again.
 func (lc *lifecycle) Replay(ctx context.Context, id ID) (Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
@@ -36,7 +36,7 @@ func (lc *lifecycle) Replay(ctx context.Context, id ID) (Order, error) {
 	verdicts, err := lc.store.Commit(ctx, []Reservation{r})
 	switch {
 	case errors.Is(err, ErrPoison):
-		return Order{}, fmt.Errorf("%w: the database still refuses order %s: %w", ErrConflict, id, err)
+		return Order{}, fmt.Errorf("%w %s: %w", ErrStillRefused, id, err)
 	case err != nil:
 		return Order{}, err
 	case verdicts[0].Stale:

@@ -28,6 +28,8 @@ var (
 	ErrUncommitted = fmt.Errorf("%w: not committed yet", ErrUnavailable)
 	// ErrDurability: Redis is configured to keep less than Options.Durability. The message says what to configure.
 	ErrDurability = errors.New("orders: durability")
+	// ErrStillRefused is an ErrConflict: the database refuses a dead letter again.
+	ErrStillRefused = fmt.Errorf("%w: the database still refuses order", ErrConflict)
 	// ErrPoison marks a database error that retrying cannot fix.
 	ErrPoison = errors.New("orders: the database refuses this order")
 )

@@ -186,8 +186,8 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 
 // A refusedError is a problem response of the server.
 type refusedError struct {
-	status int
-	text   string
+	status       int
+	reason, text string
 }
 
 func (e *refusedError) Error() string { return e.text }
@@ -196,6 +196,12 @@ func (e *refusedError) Error() string { return e.text }
 func hasStatus(err error, status int) bool {
 	var refused *refusedError
 	return errors.As(err, &refused) && refused.status == status
+}
+
+// hasReason reports whether err is a response of the server with that reason.
+func hasReason(err error, reason string) bool {
+	var refused *refusedError
+	return errors.As(err, &refused) && refused.reason == reason
 }
 
 // refused converts a problem response to an error, with advice on what to do.
@@ -226,7 +232,7 @@ func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 	default:
 		text += "; " + advice
 	}
-	return &refusedError{resp.StatusCode, text}
+	return &refusedError{resp.StatusCode, problem.Reason, text}
 }
 
 func (a *internalAPI) advice(resp *http.Response, reason string) string {

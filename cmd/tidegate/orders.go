@@ -19,7 +19,7 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 			return nil
 		})
 	}
-	return calls(
+	cmd := calls(
 		getenv, "orders", "List, show and cancel orders; list and replay dead letters",
 		apiCall{
 			use: "list SALE", short: "List the orders of a sale, oldest first", method: http.MethodGet, list: true, many: true, complete: saleNames,
@@ -42,14 +42,12 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 		apiCall{
 			use: "dead", short: "List dead letters: accepted orders that the database refuses",
 			long: "List the dead letters: accepted orders that the database refuses, with its reasons. They stay accepted and keep their units. " +
-				"Remove the cause, then replay each of them.",
+				"Remove the cause, then replay them.",
 			method: http.MethodGet, path: below("orders", "dead"), list: true, columns: []string{"order_id", "refused_at", "sale", "item", "reason"},
 		},
-		apiCall{
-			use: "replay ID", short: "Commit a dead letter, after its cause is removed", method: http.MethodPost,
-			path: func(args []string) []string { return []string{"v1", "orders", "dead", args[0], "replay"} }, columns: orderColumns, complete: deadOrders,
-		},
 	)
+	cmd.AddCommand(replayCommand(getenv))
+	return cmd
 }
 
 // cancelQuestion describes the order to be cancelled. For a finished order it asks nothing; the server refuses and says why.

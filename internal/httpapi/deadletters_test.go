@@ -53,9 +53,9 @@ func TestReplay(t *testing.T) {
 	if w := call(b.Internal(), "POST", path, "", "X-User-ID", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"status":"confirmed"`) || !slices.Contains(b.orders.calls, "replay") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	b.orders.err = fmt.Errorf("%w: the database still refuses order %s: %w", orders.ErrConflict, orderID, fmt.Errorf("%w: commit: %w", orders.ErrPoison, errors.New("violates no_ada")))
+	b.orders.err = fmt.Errorf("%w %s: %w", orders.ErrStillRefused, orderID, fmt.Errorf("%w: commit: %w", orders.ErrPoison, errors.New("violates no_ada")))
 	p := problemIn(t, call(b.Internal(), "POST", path, ""))
-	if p.Status != 409 || p.Reason != "conflict" || !strings.HasSuffix(p.Detail, "the database still refuses order "+orderID.String()+": commit: violates no_ada") {
+	if p.Status != 409 || p.Reason != "still_refused" || p.Detail != "order "+orderID.String()+": commit: violates no_ada" {
 		t.Errorf("%+v", p)
 	}
 	b.orders.err = orders.ErrUnknownOrder

@@ -30,6 +30,7 @@ var reasonOf = []struct {
 	{orders.ErrUnknownOrder, UnknownOrder},
 	{orders.ErrUserRequired, Unauthenticated},
 	{orders.ErrKeyRequired, KeyRequired},
+	{orders.ErrStillRefused, StillRefused},
 	{orders.ErrConflict, Conflict},
 	{orders.ErrOrderFinal, OrderFinal},
 	{orders.ErrRecovering, string(orders.ReasonRecovering)},
@@ -130,8 +131,11 @@ func Of(err error) *Problem {
 func detailOf(err error, reason string) string {
 	text := err.Error()
 	switch reason {
+	case StillRefused:
+		if _, said, ok := strings.Cut(text, orders.ErrStillRefused.Error()+" "); ok {
+			return "order " + strings.ReplaceAll(said, orders.ErrPoison.Error()+": ", "")
+		}
 	case Conflict:
-		text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
 		for _, from := range []string{orders.ErrConflict.Error() + ": ", waitingroom.ErrConflict.Error() + ": ", "orders: ", "bans: ", "admission: ", "login: "} {
 			text = strings.TrimPrefix(text, from)
 		}

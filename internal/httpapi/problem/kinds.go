@@ -30,6 +30,7 @@ const (
 	MethodNotAllowed     = "method_not_allowed"
 	Timeout              = "timeout"
 	Conflict             = "conflict"
+	StillRefused         = "still_refused"
 	OrderFinal           = "order_final"
 	TooLarge             = "too_large"
 	UnsupportedMediaType = "unsupported_media_type"
@@ -117,6 +118,10 @@ var Kinds = []Kind{
 	{
 		Conflict, 409, "conflict", "The change contradicts the present state",
 		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, a login attempt ends once, and whom the rules never ban is not banned. A waiting room keeps its sale, its order and what it promised.", 0, nil,
+	},
+	{
+		StillRefused, 409, "still-refused", "The database still refuses the order",
+		"`detail` has its message. Remove the cause, most often a constraint or a trigger that somebody added, then replay the order again. Until then it stays accepted and keeps its units.", 0, nil,
 	},
 	{
 		NotYourTurn, 409, "not-your-turn", "It is not the caller's turn",
