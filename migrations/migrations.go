@@ -62,6 +62,10 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe desc
 	}
 	sources := p.ListSources()
 	want := sources[len(sources)-1].Version
+	parts, err := describe(ctx, db) // before the version: a later program may be migrating
+	if err != nil {
+		return fmt.Errorf("migrations: read the schema: %w", err)
+	}
 	have, err := version(ctx, dialect, db)
 	if err != nil {
 		return fmt.Errorf("migrations: read the schema's version: %w", err)
@@ -70,7 +74,7 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe desc
 		return fmt.Errorf("%w: it is at version %d, this program needs %d: run make migrate, or start with MIGRATE=true",
 			ErrOutdated, have, want)
 	}
-	return complete(ctx, db, describe, golden, have > want)
+	return complete(parts, golden, have > want)
 }
 
 // version reads the version without goose's provider, which would create its table first.

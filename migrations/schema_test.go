@@ -15,15 +15,20 @@ import (
 
 var update = flag.Bool("update", false, "write the descriptions of the schema")
 
-// describe is the schema as text, one part a line.
-func (d *dialect) describe(t *testing.T, db *sql.DB) string {
+func (d *dialect) parts(t *testing.T, db *sql.DB) []Part {
 	t.Helper()
 	list, err := d.description(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return list
+}
+
+// describe is the schema as text, one part a line.
+func (d *dialect) describe(t *testing.T, db *sql.DB) string {
+	t.Helper()
 	var b strings.Builder
-	for _, p := range list {
+	for _, p := range d.parts(t, db) {
 		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", p.Kind, p.Table, p.Name, p.Definition)
 	}
 	return b.String()
@@ -268,19 +273,40 @@ func TestAnOlderProgramAcceptsThisSchema(t *testing.T) {
 				earlier[source.Version] = d.describe(t, db)
 			}
 			for version, golden := range earlier {
-				if err := complete(t.Context(), db, d.description, golden, version < int64(len(earlier))); err != nil {
+				if err := complete(d.parts(t, db), golden, version < int64(len(earlier))); err != nil {
 					t.Errorf("the program of version %d: %v", version, err)
 				}
 			}
-			if err := complete(t.Context(), db, d.description, earlier[9], false); err == nil {
+			if err := complete(d.parts(t, db), earlier[9], false); err == nil {
 				t.Error("an index of another definition is accepted although the schema is not newer")
 			}
 			if _, err := db.ExecContext(t.Context(), "DROP INDEX orders_identity"); err != nil {
 				t.Fatal(err)
 			}
-			if err := complete(t.Context(), db, d.description, earlier[9], true); err == nil || !strings.Contains(err.Error(), "unique index orders_identity of orders is missing") {
+			if err := complete(d.parts(t, db), earlier[9], true); err == nil || !strings.Contains(err.Error(), "unique index orders_identity of orders is missing") {
 				t.Errorf("a program of before, and an index that is missing: %v", err)
 			}
 		})
+	}
+}
+
+// TestSchemaElsewhere: the tables may be in another schema of the database, beside others in public.
+func TestSchemaElsewhere(t *testing.T) {
+	d := dialects[0]
+	dsn := d.dsn(t)
+	public := open(t, d.driver, dsn)
+	if _, err := public.ExecContext(t.Context(), "CREATE SCHEMA shop; CREATE TABLE orders (id integer)"); err != nil {
+		t.Fatal(err)
+	}
+	separator := "?"
+	if strings.Contains(dsn, "?") {
+		separator = "&"
+	}
+	db := open(t, d.driver, dsn+separator+"search_path=shop,public")
+	if err := d.up(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if found := d.defects(t, db); found != nil {
+		t.Error(found)
 	}
 }
