@@ -44,26 +44,27 @@ func TestNamesAreCompleted(t *testing.T) {
 	})
 	const noFiles, noSpace = ":4\n", ":6\n"
 	for args, want := range map[string]string{
-		"sales show ":                 "flush\nflash\n" + noFiles,
-		"sales close fla":             "flash\n" + noFiles,
-		"sales stock flash ":          "shoe=+\nhat=+\n" + noSpace,
-		"sales open flash ":           noFiles,
-		"verify fl":                   "flush\nflash\n" + noFiles,
-		"semaphores show re":          "report\nrender\n" + noFiles,
-		"semaphores release report ":  "p.1\np.2\n" + noFiles,
-		"rooms hold sho":              "shoes\n" + noFiles,
-		"rooms explain sh":            "shoes\nshirts\n" + noFiles,
-		"rooms put x --mode ":         "fifo\ndraw\n" + noFiles,
-		"orders replay ":              "01\n" + noFiles,
-		"orders replay --all --sale ": "flush\nflash\n" + noFiles,
-		"orders cancel ":              noFiles,
-		"bans add ":                   "user\nip\nnetwork\ndevice\n" + noFiles,
-		"bans lift ip ":               "192.0.2.1\n" + noFiles,
-		"bans lift network 2001:":     "2001:db8::/48\n" + noFiles,
-		"bans lift device ":           "d-1\n" + noFiles,
-		"bans lift user ":             noFiles, // any number of people
-		"orders list fl":              "flush\nflash\n" + noFiles,
-		"sales list ":                 noFiles,
+		"sales show ":                "flush\nflash\n" + noFiles,
+		"sales close fla":            "flash\n" + noFiles,
+		"sales stock flash ":         "shoe=+\nhat=+\n" + noSpace,
+		"sales open flash ":          noFiles,
+		"verify fl":                  "flush\nflash\n" + noFiles,
+		"semaphores show re":         "report\nrender\n" + noFiles,
+		"semaphores release report ": "p.1\np.2\n" + noFiles,
+		"rooms hold sho":             "shoes\n" + noFiles,
+		"rooms explain sh":           "shoes\nshirts\n" + noFiles,
+		"rooms put x --mode ":        "fifo\ndraw\n" + noFiles,
+		"orders replay ":             "01\n" + noFiles,
+		"orders cancel ":             noFiles,
+		"bans add ":                  "user\nip\nnetwork\ndevice\n" + noFiles,
+		"bans lift ip ":              "192.0.2.1\n" + noFiles,
+		"bans lift network 2001:":    "2001:db8::/48\n" + noFiles,
+		"bans lift device ":          "d-1\n" + noFiles,
+		"bans lift user ":            noFiles, // any number of people
+		"orders list fl":             "flush\nflash\n" + noFiles,
+		"sales list ":                noFiles,
+
+		"orders replay --all --sale fla": "flash\n" + noFiles,
 	} {
 		words := append([]string{"__complete"}, strings.Split(args, " ")...)
 		if out, err := call(t, env, words...); err != nil || out != want {
