@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/errsummary"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
@@ -115,7 +116,7 @@ func (c *committer) commitBatch(ctx context.Context, batch []Reservation, from [
 	defer cancel()
 	errs := make([]error, len(batch))
 	ctx, span := c.traceBatch(ctx, len(batch), from)
-	defer func() { endSpan(span, errors.Join(errs...)) }()
+	defer func() { endSpan(span, errsummary.Join(errs...)) }()
 	todo := make([]int, 0, len(batch))
 	first := make(map[ID]int, len(batch))
 	for i := range batch {

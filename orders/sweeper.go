@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/errsummary"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -75,7 +76,7 @@ func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 			}
 			batch = append(batch, r)
 		}
-		if err := errors.Join(w.committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
+		if err := errsummary.Join(w.committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
 			return err
 		}
 		if len(records) < commitMax {

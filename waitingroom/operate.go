@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidegate/tidegate/internal/errsummary"
 )
 
 // Put creates or changes a room. It returns an ErrInvalid or ErrConflict, and is idempotent.
@@ -225,7 +227,7 @@ func (s *Service) unguardClosed(ctx context.Context) error {
 		return err
 	})
 	for i := range closed {
-		err = errors.Join(err, s.unguard(ctx, &closed[i]))
+		err = errsummary.Join(err, s.unguard(ctx, &closed[i]))
 	}
 	return err
 }

@@ -3,9 +3,10 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/errsummary"
 )
 
 const (
@@ -29,7 +30,7 @@ func (s *Service) prune(ctx context.Context) error {
 		return err
 	}
 	for i := range old {
-		err = errors.Join(err, s.pruneRoom(ctx, &old[i]))
+		err = errsummary.Join(err, s.pruneRoom(ctx, &old[i]))
 	}
 	return err
 }

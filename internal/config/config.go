@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/loglimit"
 	"github.com/tidegate/tidegate/internal/tracing"
 )
 
@@ -80,13 +81,13 @@ const CaptchaOwn = "altcha"
 // Embedded reports whether the program runs without Redis and Postgres.
 func (c *Config) Embedded() bool { return c.Redis == "" }
 
-// Logger returns a logger that writes to w in the configured format and level.
+// Logger returns a logger that writes to w in the configured format and level, and no faster than package loglimit allows.
 func (c *Config) Logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: c.LogLevel}
+	opts := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: loglimit.Cut}
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(loglimit.New(slog.NewJSONHandler(w, opts)))
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(loglimit.New(slog.NewTextHandler(w, opts)))
 }
 
 // A setting is one environment variable with its flag of the same name.

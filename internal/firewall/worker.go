@@ -20,6 +20,7 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/asynqlog"
+	"github.com/tidegate/tidegate/internal/loglimit"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -298,5 +299,5 @@ func (w *Worker) refuse(ctx context.Context, b *bans.Ban, p netip.Prefix, why st
 		clear(w.refused)
 	}
 	w.refused[b.Target] = b.Change
-	w.log.WarnContext(ctx, "bans: the firewall is not told", "target", written(p), "why", why)
+	w.log.WarnContext(loglimit.Keep(ctx), "bans: the firewall is not told", "target", written(p), "why", why)
 }

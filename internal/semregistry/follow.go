@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/errsummary"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -73,7 +74,7 @@ func (r *Registry) declare(ctx context.Context, all []Entry, wanted []Declaratio
 			e.File = file
 			return nil
 		})
-		err = errors.Join(err, e)
+		err = errsummary.Join(err, e)
 	}
 	for _, w := range wanted {
 		inFile[w.Name] = true
@@ -112,7 +113,7 @@ func (r *Registry) Compare(ctx context.Context) error {
 		}
 		if found[i] != right {
 			_, e2 := r.change(ctx, all[i].Name, func(*Entry) error { return nil })
-			err = errors.Join(err, e2)
+			err = errsummary.Join(err, e2)
 		}
 	}
 	return err

@@ -22,6 +22,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/loglimit"
 )
 
 // A Store stores what operators changed, like history.Changes.
@@ -165,7 +166,7 @@ func (l *Log) Note(ctx context.Context, action string, detail any, outcome error
 		err = l.Store.Record(within, e)
 	}
 	if err != nil {
-		l.Logger.LogAttrs(ctx, slog.LevelError, "a change is missing in the audit log", slog.String("request_id", e.RequestID),
+		l.Logger.LogAttrs(loglimit.Keep(ctx), slog.LevelError, "a change is missing in the audit log", slog.String("request_id", e.RequestID),
 			slog.String("actor", e.Actor), slog.String("action", action), slog.String("path", e.Target), slog.String("outcome", e.Outcome), slog.Any("error", err))
 	}
 }
