@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -96,11 +97,17 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 	down := func(cause Cause, err error, format string, args ...any) {
 		list = append(list, Condition{Cause: cause, Detail: fmt.Sprintf(format, args...), Err: err})
 	}
-	// Both stores, since an operator needs to see both; Redis is asked first because its timeout is shorter.
-	if _, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.rdb.Ping(ctx).Result() }); err != nil {
+	// Both stores, since an operator needs to see both, at once: neither uses up the other's time.
+	answered := make(chan error, 1)
+	go func() { answered <- s.store.Ping(ctx) }()
+	_, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.rdb.Ping(ctx).Result() })
+	switch late := net.Error(nil); {
+	case errors.As(err, &late) && late.Timeout():
+		down(CauseRedis, err, "Redis does not answer in time")
+	case err != nil:
 		down(CauseRedis, err, "Redis does not answer")
 	}
-	if err := s.store.Ping(ctx); err != nil {
+	if err := <-answered; err != nil {
 		down(CauseDatabase, err, "the database does not answer")
 	}
 	if list == nil {

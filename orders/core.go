@@ -93,7 +93,7 @@ func within[T any](ctx context.Context, c *core, fn func(context.Context) (T, er
 			return r.value, unavailable(r.err)
 		default:
 			var none T
-			return none, fmt.Errorf("%w: no answer in time", ErrUnavailable)
+			return none, fmt.Errorf("%w: no answer in time: %w", ErrUnavailable, ctx.Err())
 		}
 	}
 }

@@ -10,10 +10,16 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-const (
-	redisTimeout = 100 * time.Millisecond // for connecting, reading, writing and waiting for a connection, each
-	poolSize     = 64                     // connections to one server
-)
+// DefaultTimeout is the timeout of ParseURL's settings for connecting, reading, writing and waiting for a connection, each.
+const DefaultTimeout = 100 * time.Millisecond
+
+const poolSize = 64 // connections to one server
+
+// SetTimeout sets the timeouts for connecting, reading, writing and waiting for a connection. It must exceed the round trip to
+// the server several times: with TLS, connecting takes up to three.
+func SetTimeout(opts *redis.UniversalOptions, timeout time.Duration) {
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = timeout, timeout, timeout, timeout
+}
 
 // ParseURL returns the client settings for decisions, for redis.NewUniversalClient: short timeouts, because late decisions are
 // useless, and no retries, because a resent command counts twice. url is redis://[user:password@]host:port[/db] or rediss:// for TLS.
@@ -59,7 +65,7 @@ func ParseURL(url string) (*redis.UniversalOptions, error) {
 			addrs = append(addrs, other.Addr)
 		}
 	}
-	return &redis.UniversalOptions{
+	opts := &redis.UniversalOptions{
 		Addrs:      addrs,
 		MasterName: master,
 		Username:   one.Username,
@@ -69,16 +75,14 @@ func ParseURL(url string) (*redis.UniversalOptions, error) {
 		ClientName: one.ClientName,
 
 		MaxRetries:            -1,
-		DialTimeout:           redisTimeout,
 		DialerRetries:         1, // five by default, 100 ms apart
 		DialerRetryTimeout:    time.Millisecond,
-		ReadTimeout:           redisTimeout,
-		WriteTimeout:          redisTimeout,
-		PoolTimeout:           redisTimeout,
 		ContextTimeoutEnabled: true,
 		PoolSize:              poolSize,
 
 		// Only Redis Enterprise sends these; requesting them costs a round trip for every connection.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}, nil
+	}
+	SetTimeout(opts, DefaultTimeout)
+	return opts, nil
 }

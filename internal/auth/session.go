@@ -81,7 +81,7 @@ func (s *Sessions) Of(r *http.Request) (found Session, of Token, ok bool) {
 }
 
 // storeWithin is how long a request of the page waits for the store.
-const storeWithin = 200 * time.Millisecond
+const storeWithin = time.Second
 
 func (s *Sessions) hasEnded(ctx context.Context, id string) bool {
 	s.mu.Lock()

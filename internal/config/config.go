@@ -15,6 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/loglimit"
 	"github.com/tidegate/tidegate/internal/tracing"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // Config is the settings of a program. The zero value is not usable: API and Worker make one.
@@ -24,6 +25,8 @@ type Config struct {
 	Database URL // empty: embedded
 	Data     string
 	Migrate  bool
+
+	RedisTimeout time.Duration // of a call to the Redis for decisions
 
 	Listen         string
 	InternalListen string
@@ -106,6 +109,7 @@ func (c *Config) settings() []setting {
 		{"REDIS_URL", "Redis for decisions; set it together with DATABASE_URL, or neither for the embedded server", "", true, c.Redis.setRedis},
 		{"DATABASE_URL", "Postgres for orders", "", true, c.Database.setPostgres},
 		{"QUEUE_REDIS_URL", "Redis for task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
+		{"REDIS_TIMEOUT", "timeout of a call to Redis for decisions, at least three round trips; a decision takes at most twice as long", redisclient.DefaultTimeout.String(), true, duration(&c.RedisTimeout, 20*time.Millisecond, time.Second)},
 		{"TIDEGATE_DATA", "data folder of the embedded server", "./tidegate-data", false, text(&c.Data)},
 		{"MIGRATE", "upgrade the database schema before starting", "false", true, boolean(&c.Migrate)},
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // env is a complete environment with changes: name, value, name, value …; it holds the files it names.
@@ -42,7 +44,7 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 	want := &Config{
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
-		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, RoomDays: 30, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
+		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, RoomDays: 30, RedisTimeout: redisclient.DefaultTimeout, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if name := c.KoalaZone.String(); name != "Asia/Shanghai" {
 		t.Fatal(name)
@@ -126,6 +128,10 @@ func TestWrongValues(t *testing.T) {
 		{"REDIS_URL", "redis://:hunter2@redis.test:6379/first", `"redis://:***@redis.test:6379/first"`, "hunter2"},
 		{"REDIS_URL", "redis://a.test:6379,,b.test:6379", "must be like redis://", ""},
 		{"REDIS_URL", "", "is required with DATABASE_URL", ""},
+		{"REDIS_TIMEOUT", "10ms", "must be a duration from 20ms to 1s, such as 60ms, got", ""},
+		{"REDIS_TIMEOUT", "1001ms", "must be a duration from 20ms to 1s", ""},
+		{"REDIS_TIMEOUT", "-100ms", "must be a duration from 20ms to 1s", ""},
+		{"REDIS_TIMEOUT", "100", "must be a duration from 20ms to 1s", ""},
 		{"DATABASE_URL", "", "is required with REDIS_URL", ""},
 		{"DATABASE_URL", "host=pg.test password=hunter2", "must be like postgres://", "hunter2"},
 		{"DATABASE_URL", "postgres://u:hun/ter2@pg.test/db", "percent-encoded", "ter2"},

@@ -47,6 +47,17 @@ func number(field *int, least, most int) func(string) error {
 	}
 }
 
+func duration(field *time.Duration, least, most time.Duration) func(string) error {
+	return func(value string) error {
+		d, err := time.ParseDuration(value)
+		if err != nil || d < least || d > most {
+			return fmt.Errorf("must be a duration from %v to %v, such as %v, got %q", least, most, 3*least, value)
+		}
+		*field = d
+		return nil
+	}
+}
+
 func share(field *float64) func(string) error {
 	return func(value string) error {
 		f, err := strconv.ParseFloat(value, 64)

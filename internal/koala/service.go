@@ -28,9 +28,10 @@ type Options struct {
 	Path string
 	// Zone of calendar days. Nil: DefaultZone.
 	Zone *time.Location
-	// Secret and Namespace are as in admission.Options. All keys begin with the namespace and ":koala".
+	// Secret, Namespace and Timeout are as in admission.Options. All keys begin with the namespace and ":koala".
 	Secret    []byte
 	Namespace string
+	Timeout   time.Duration
 	// Alive checks the store. Nil: the store is in this process and always available.
 	Alive func(context.Context) error
 	// Decided is called with every decision that charged, or tried to. It must be safe for concurrent use, and must not retain its
@@ -70,7 +71,7 @@ func New(store store.Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.gate, err = admission.NewWithStore(store, rules, admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Logger: o.Logger})
+	s.gate, err = admission.NewWithStore(store, rules, admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Timeout: o.Timeout, Logger: o.Logger})
 	return s, err
 }
 

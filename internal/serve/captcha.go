@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
-	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/config"
 )
@@ -41,10 +40,10 @@ var captchaRules []byte
 
 // newCaptchaLimit returns the gate that limits challenges. It counts in the same store, under its own names; while the store is away, each
 // process admits the whole limit by itself. Its Run is not called: it bans nobody, and its memory of refusals is at most a second old.
-func newCaptchaLimit(cfg *config.Config, counts store.Store) (*admission.Gate, error) {
+func newCaptchaLimit(cfg *config.Config, h *HTTP) (*admission.Gate, error) {
 	rules, err := rules.Parse("captcha_rules.yaml", captchaRules)
 	if err != nil {
 		return nil, err
 	}
-	return admission.NewWithStore(counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha"})
+	return admission.NewWithStore(h.Counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha", Timeout: h.gateWithin()})
 }

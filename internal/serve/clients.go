@@ -31,21 +31,20 @@ type Redis struct {
 	queue *redisclient.Client // closes Queue
 }
 
-// loginWithin is the timeout for the Redis of logins. Checking a password takes longer anyway.
+// loginWithin is the least timeout for the Redis of logins. Checking a password takes longer anyway.
 const loginWithin = time.Second
 
-// OpenRedis does not connect yet. Decision clients use the timeouts of package redisclient, or within, if that is not 0.
-func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error) {
+// OpenRedis does not connect yet. The timeout is that of a call for decisions; 0 is redisclient.DefaultTimeout.
+func OpenRedis(decisions, queue config.URL, timeout time.Duration) (*Redis, error) {
 	opts, err := redisclient.ParseURL(string(decisions))
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	if within > 0 {
-		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = within, within, within, within
+	if timeout > 0 {
+		redisclient.SetTimeout(opts, timeout)
 	}
 	logins := *opts
-	loginWithin := max(within, loginWithin)
-	logins.DialTimeout, logins.ReadTimeout, logins.WriteTimeout, logins.PoolTimeout = loginWithin, loginWithin, loginWithin, loginWithin
+	redisclient.SetTimeout(&logins, max(timeout, loginWithin))
 
 	decider, err := redisclient.New(opts)
 	if err != nil {
@@ -123,7 +122,7 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 // awaitServers waits until Redis and Postgres answer and the schema is there.
 func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, pool *pgxpool.Pool) error {
 	servers := []dependency{
-		{"REDIS_URL", cfg.Redis, func(ctx context.Context) error { return r.Decisions.Ping(ctx).Err() }},
+		{"REDIS_URL", cfg.Redis, func(ctx context.Context) error { return r.ping(ctx, cfg.RedisTimeout) }},
 		{"DATABASE_URL", cfg.Database, pool.Ping},
 	}
 	if cfg.Queue != cfg.Redis {
@@ -133,6 +132,7 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 		return err
 	}
 	logVersions(ctx, cfg, log, r, pool)
+	r.warnOfDistance(ctx, log, cfg.RedisTimeout)
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
 	if cfg.Migrate {

@@ -37,6 +37,9 @@ type HTTP struct {
 	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
 }
 
+// gateWithin bounds the rules, which leave a quarter of a decision's time to the reservation.
+func (h *HTTP) gateWithin() time.Duration { return h.Within * 3 / 4 }
+
 // AddHTTP adds the public and the internal listener to a process.
 func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	parts, err := p.apiConfig(cfg, &h)
@@ -119,7 +122,7 @@ func (p *Process) addGate(cfg *config.Config, h *HTTP) (gate *admission.Gate, er
 		return nil, err
 	}
 	gate, err = admission.NewWithStore(h.Counts, set, admission.Options{
-		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
+		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.gateWithin(), Logger: p.Log,
 		History: firewall.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *rules.Set { return gate.Rules() }),
 	})
 	if err != nil {
@@ -170,7 +173,7 @@ func (p *Process) addHurdles(cfg *config.Config, h *HTTP, gate *admission.Gate, 
 		return err
 	}
 	p.Metrics.Captcha(challenges)
-	limit, err := newCaptchaLimit(cfg, h.Counts)
+	limit, err := newCaptchaLimit(cfg, h)
 	if err != nil {
 		return err
 	}
@@ -193,7 +196,7 @@ func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.
 		return nil, nil
 	}
 	service, err := koala.New(h.Counts, koala.Options{
-		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log, Decided: decided,
+		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.gateWithin(), Logger: p.Log, Decided: decided,
 		Alive: func(ctx context.Context) error { return h.Redis.Decisions.Ping(ctx).Err() },
 	})
 	if err != nil {

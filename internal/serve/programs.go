@@ -32,7 +32,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		compareSecret(ctx, cfg, r.Logins, log)
 		return p.AddHTTP(cfg, HTTP{
 			Orders: svc, Counts: redisstore.New(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db), Rooms: waitingroom.Postgres(db),
-			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db),
+			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db), Within: decideWithin(cfg),
 		})
 	})
 }
@@ -94,7 +94,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 		return err
 	}
 	defer traces.Close()
-	r, err := OpenRedis(cfg.Redis, cfg.Queue, 0)
+	r, err := OpenRedis(cfg.Redis, cfg.Queue, cfg.RedisTimeout)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	measured := Metrics(r)
 	measured.Postgres(pool)
 	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), orders.Options{
-		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Queue: r.Queue,
+		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Queue: r.Queue, Timeout: decideWithin(cfg),
 		AcceptOnly: program != "worker", CommitOnly: program == "worker",
 		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log, Program: program,
 	})
