@@ -25,6 +25,9 @@
 --
 -- Must be atomic: whether a ban is a target's second one, ends later than the one in force, or fits beside the others, depends on
 -- concurrent bans by other processes; and a process that has all changes up to a number must not miss one with a lower number.
+--
+-- A key that Redis has lost, or that is of another type, is made again from the bans that are there, and the list gets a new origin: the
+-- processes restore what is missing.
 
 local call = redis.call
 local state, known, changes, ends, events, alive = unpack(KEYS)
@@ -45,12 +48,35 @@ local function arg()
   return ARGV[at]
 end
 
-local origin, last = call('HGET', state, 'origin'), tonumber(call('HGET', state, 'change') or 0)
-if not origin then
-  origin = ARGV[5]
+-- Runs a command; nil if its key is of another type.
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
+    call(...) -- ends the script with the error
+  end
+end
+
+local function drop_unless(fits, key)
+  if not fits then call('DEL', key) end
+end
+
+-- Everything is read before the first write.
+local has, size = try('HMGET', state, 'origin', 'change') or {}, try('HLEN', known)
+local by_change, by_end, recorded, living = try('ZCARD', changes), try('ZCARD', ends), try('ZCARD', events), try('ZCARD', alive)
+local origin, last = has[1], tonumber(has[2] or 0)
+local whole = last and size and recorded and size == by_change and size == by_end
+local changed = not whole
+
+drop_unless(living, alive)
+drop_unless(recorded, events)
+drop_unless(size, known)
+if not origin or not whole then
+  drop_unless(origin and last, state)
+  origin, last = ARGV[5], last or 0
   call('HSET', state, 'origin', origin)
 end
-local changed = false
 
 -- Change numbers are times, so that a Redis that lost recent changes does not reuse their numbers.
 local function number()
@@ -58,18 +84,32 @@ local function number()
   return last
 end
 
+-- Returns a stored ban, or nil if there is none or it cannot be read.
+local function decode(packed)
+  local ok, ban = pcall(cmsgpack.unpack, packed)
+  if not ok or type(ban) ~= 'table' or type(ban.reason) ~= 'string' or type(ban.rule) ~= 'string' then return end
+  for _, field in ipairs({ 'since', 'till', 'ends', 'times', 'memory', 'change' }) do
+    if type(ban[field]) ~= 'number' then return end
+  end
+  return ban
+end
+
 local function read(target)
-  local ban = call('HGET', known, target)
-  return ban and cmsgpack.unpack(ban)
+  local packed = call('HGET', known, target)
+  return packed and decode(packed)
 end
 
 local function in_force(ban) return ban.ends > now end
 
+local function index(target, ban)
+  call('ZADD', changes, text(ban.change), target)
+  call('ZADD', ends, text(ban.ends + ban.memory), target)
+end
+
 local function write(target, ban)
   ban.change = number()
   call('HSET', known, target, cmsgpack.pack(ban))
-  call('ZADD', changes, text(ban.change), target)
-  call('ZADD', ends, text(ban.ends + ban.memory), target)
+  index(target, ban)
 end
 
 local function forget(target)
@@ -78,11 +118,26 @@ local function forget(target)
   call('ZREM', ends, target)
 end
 
+if not whole then
+  call('DEL', changes, ends)
+  local all = call('HGETALL', known)
+  for i = 1, #all, 2 do
+    local ban = decode(all[i + 1])
+    if ban then
+      last = math.max(last, ban.change)
+      index(all[i], ban)
+    else
+      call('HDEL', known, all[i])
+    end
+  end
+end
+
 -- Reports whether another target can be stored. Drops expired bans to make room.
 local function room()
   if call('HLEN', known) < most then return true end
   local first = call('ZRANGE', ends, 0, 0)[1]
-  if in_force(read(first)) then return false end
+  local ban = read(first)
+  if ban and in_force(ban) then return false end
   forget(first)
   return true
 end
@@ -164,7 +219,7 @@ if changed then
   for i = 2, 4 do call('PEXPIRE', KEYS[i], text(math.ceil(final / 1000) + 1000)) end
   call('ZREMRANGEBYRANK', events, 0, -kept - 1)
   call('PEXPIRE', events, text(week / 1000))
-  call('PUBLISH', channel, text(last))
+  redis.pcall('PUBLISH', channel, text(last)) -- without permission for the channel, the processes see the change at their next message
 end
 call('PEXPIRE', state, text(math.ceil(math.max(final, week) / 1000) + 1000))
 
@@ -178,8 +233,8 @@ local upto, more = last, 0
 for i, target in ipairs(news) do
   local ban = read(target)
   -- A process without any changes needs no expired bans, but it needs lifted ones: it may have received them as bans in another way.
-  if since > 0 or in_force(ban) or ban.till <= ban.since then add(target, ban) end
-  if i == page then upto, more = ban.change, 1 end
+  if ban and (since > 0 or in_force(ban) or ban.till <= ban.since) then add(target, ban) end
+  if i == page then upto, more = tonumber(call('ZSCORE', changes, target)), 1 end
 end
 for _, target in ipairs(asked) do
   local ban = read(target)
@@ -189,7 +244,12 @@ end
 local untold = {}
 if told > 0 then
   for _, event in ipairs(call('ZRANGE', events, 0, told - 1)) do
-    for _, v in ipairs(cmsgpack.unpack(event)) do untold[#untold + 1] = v end
+    local ok, values = pcall(cmsgpack.unpack, event)
+    if ok and type(values) == 'table' and #values == 9 then
+      for _, v in ipairs(values) do untold[#untold + 1] = v end
+    else
+      call('ZREM', events, event)
+    end
   end
 end
 return { origin, now, upto, math.max(1, call('ZCARD', alive)), more, lifted, bans, untold }

@@ -1,4 +1,4 @@
-// Package redisscript sends Lua scripts that must not run twice, and listens to channels.
+// Package redisscript makes all Lua scripts, sends those that must not run twice, and listens to channels.
 package redisscript
 
 import (
@@ -14,8 +14,12 @@ import (
 // A Script is a Lua script that is never sent again after it may have run, because a second run would count twice. Make it with New.
 type Script struct{ source, hash string }
 
-// New returns a script with this source.
-func New(source string) Script { return Script{source, redis.NewScript(source).Hash()} }
+// New returns a script with this source. It changes nothing if the user of the connection may not run all its commands: those that
+// write, and reads, the commands that it reads with after its first write.
+func New(source string, reads ...string) Script {
+	source = guarded(source, reads)
+	return Script{source, redis.NewScript(source).Hash()}
+}
 
 // Run runs the script with keys, which must be in one slot, and args; the reply must be a list. The error is the client's, or the
 // script's.

@@ -1,0 +1,55 @@
+package redisscript
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Repeatable returns a script that may run twice: the client sends it again after a timeout.
+func Repeatable(source string, reads ...string) *redis.Script {
+	return redis.NewScript(guarded(source, reads))
+}
+
+// quotedCommand matches a word in quotes that may be a command, in a call or in a table of calls.
+var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
+
+// guarded puts a check in front of a script: whether the user of the connection may run each command that writes, and those of reads,
+// the commands that the script reads with after its first write. Redis keeps the writes of a script that fails later, so a script must
+// not begin what it may not finish. The other ways to fail:
+//
+//   - Redis checks the permission for KEYS before it runs the script.
+//   - Without memory, with too few replicas or with a failed disk, Redis refuses the first write, and no later one.
+//   - The script itself must check the types and the values of its keys before its first write.
+//
+// Servers without redis.acl_check_cmd, such as Redis 6.2, do not check. Line numbers in errors stay those of source.
+func guarded(source string, reads []string) string {
+	commands := slices.Clone(reads)
+	for _, word := range quotedCommand.FindAllStringSubmatch(source, -1) {
+		if slices.Contains(writes, word[1]) {
+			commands = append(commands, word[1])
+		}
+	}
+	if len(commands) == 0 {
+		return source
+	}
+	slices.Sort(commands)
+	commands = slices.Compact(commands)
+	list := "'" + strings.Join(commands, "', '") + "'"
+	calls := "may('" + strings.Join(commands, "') and may('") + "')"
+	return "do local may = redis.acl_check_cmd if may and not (" + calls + ") then for _, command in ipairs({ " + list +
+		" }) do if not may(command) then return redis.error_reply(\"NOPERM this user has no permission to run the command '\" .. command .. \"', which a script needs; nothing was changed\") end end end end " +
+		source
+}
+
+// writes are the commands that change keys, and PUBLISH.
+var writes = strings.Fields(`
+	APPEND BITFIELD BITOP BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN COPY DECR DECRBY DEL EXPIRE EXPIREAT FLUSHALL
+	FLUSHDB GEOADD GEORADIUS GEORADIUSBYMEMBER GEOSEARCHSTORE GETDEL GETEX GETSET HDEL HEXPIRE HEXPIREAT HGETDEL HGETEX HINCRBY
+	HINCRBYFLOAT HMSET HPERSIST HPEXPIRE HPEXPIREAT HSET HSETEX HSETNX INCR INCRBY INCRBYFLOAT LINSERT LMOVE LMPOP LPOP LPUSH LPUSHX
+	LREM LSET LTRIM MIGRATE MOVE MSET MSETNX PERSIST PEXPIRE PEXPIREAT PFADD PFMERGE PSETEX PUBLISH RENAME RENAMENX RESTORE RPOP
+	RPOPLPUSH RPUSH RPUSHX SADD SDIFFSTORE SET SETBIT SETEX SETNX SETRANGE SINTERSTORE SMOVE SORT SPOP SPUBLISH SREM SUNIONSTORE
+	SWAPDB UNLINK XACK XADD XAUTOCLAIM XCLAIM XDEL XGROUP XREADGROUP XSETID XTRIM ZADD ZDIFFSTORE ZINCRBY ZINTERSTORE ZMPOP ZPOPMAX
+	ZPOPMIN ZRANGESTORE ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZUNIONSTORE`)
