@@ -16,7 +16,7 @@ var (
 	//go:embed bans.lua
 	bansLua string
 
-	bansScript = redisscript.New(bansLua, "HEXISTS", "HGET", "HGETALL", "HLEN", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE")
+	bansScript = redisscript.New(redisscript.Try+bansLua, "HEXISTS", "HGET", "HGETALL", "HLEN", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE")
 )
 
 // A RedisStore keeps bans in Redis 6.2 or newer. Make it with NewRedisStore; it is safe for concurrent use.

@@ -21,30 +21,36 @@ local runs, open, told = unpack(KEYS)
 local most, kind = tonumber(ARGV[1]), ARGV[2]
 local minute = 60000000
 
+-- Everything is read before the first write.
+local left = redis.call('PTTL', open)
 if kind == 'free' then
-  local left = redis.call('PTTL', open)
   if left > 0 and redis.call('EXISTS', told) == 0 then return { left, 0, left } end -- it is one of those held back
 else
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local function text(n) return string.format('%.0f', n) end
-  redis.call('ZREMRANGEBYSCORE', runs, '-inf', text(now - minute))
-  redis.call('ZREMRANGEBYSCORE', runs, '(' .. text(now), '+inf') -- the clock was set back
-  local full, opened = redis.call('ZCARD', runs) >= most, 0
-  if full and kind == 'first' then
-    opened = 1 - redis.call('EXISTS', open)
-    redis.call('SET', open, 1, 'PX', minute / 1000)
+  local from, to = '(' .. text(now - minute), text(now)
+  local count = try('ZCOUNT', runs, from, to)
+  local oldest = count and redis.call('ZRANGEBYSCORE', runs, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  if count then
+    redis.call('ZREMRANGEBYSCORE', runs, '-inf', text(now - minute))
+    redis.call('ZREMRANGEBYSCORE', runs, '(' .. to, '+inf') -- the clock was set back
+  else
+    redis.call('DEL', runs) -- it is of another type: the runs of the last minute are unknown
+    count = 0
   end
-  local left = redis.call('PTTL', open)
+  local full, opened = count >= most, 0
+  if full and kind == 'first' then
+    if left == -2 then opened = 1 end -- it does not exist
+    left = minute / 1000
+    redis.call('SET', open, 1, 'PX', left)
+  end
   if not full and (left <= 0 or kind == 'first') then
-    redis.call('ZADD', runs, text(now), ARGV[4])
+    redis.call('ZADD', runs, to, ARGV[4])
     redis.call('PEXPIRE', runs, minute / 1000)
   end
   if left > 0 then return { left, opened, left } end
-  if full then
-    local oldest = tonumber(redis.call('ZRANGE', runs, 0, 0, 'WITHSCORES')[2])
-    return { math.max(1, math.ceil((oldest + minute - now) / 1000)), 0, 0 }
-  end
+  if full then return { math.max(1, math.ceil((oldest + minute - now) / 1000)), 0, 0 } end
 end
 redis.call('SET', told, 1, 'PX', ARGV[3])
 return { 0, 0, 0 }

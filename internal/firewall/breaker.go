@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed allow.lua
 var allowLua string
 
-var allowScript = redis.NewScript(allowLua)
+var allowScript = redisscript.Repeatable(redisscript.Try + allowLua)
 
 // asking is how a ban is requested. allow.lua uses the same words.
 type asking string

@@ -1,6 +1,7 @@
 package redisscript
 
 import (
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,11 @@ import (
 func Repeatable(source string, reads ...string) *redis.Script {
 	return redis.NewScript(guarded(source, reads))
 }
+
+// Try is a Lua function for the beginning of a script: try(command, key, ...) returns nil if the key is of another type.
+//
+//go:embed try.lua
+var Try string
 
 // quotedCommand matches a word in quotes that may be a command, in a call or in a table of calls.
 var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)

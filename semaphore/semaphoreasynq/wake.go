@@ -5,13 +5,13 @@ import (
 	_ "embed" // of wake.lua
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed wake.lua
 var wakeText string
 
-var wakeScript = redis.NewScript(wakeText)
+var wakeScript = redisscript.Repeatable(wakeText)
 
 const (
 	maxCandidates = 20          // candidates examined to wake one task

@@ -18,6 +18,7 @@ local function waits(task)
   return string.find(redis.call('HGET', task, 'msg') or '', put_back, 1, true)
 end
 
+redis.call('LLEN', KEYS[2]) -- fails if it is of another type: a task must not leave the one without entering the other
 local replies = {}
 for i = 2, #ARGV do
   local task = KEYS[i + 1]
