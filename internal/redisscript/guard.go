@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Repeatable returns a script that may run twice: the client sends it again after a timeout.
+// Repeatable is New for a script that may run twice: the client sends it again after a timeout.
 func Repeatable(source string, reads ...string) *redis.Script {
 	return redis.NewScript(guarded(source, reads))
 }
@@ -22,8 +22,8 @@ var Try string
 // quotedCommand matches a word in quotes that may be a command, in a call or in a table of calls.
 var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
 
-// guarded puts a check in front of a script: whether the user of the connection may run each command that writes, and those of reads,
-// the commands that the script reads with after its first write. Redis keeps the writes of a script that fails later, so a script must
+// guarded puts a check in front of a script: whether the user of the connection may run each of its commands that writes, or that is one
+// of reads: those that it may read with after its first write. Redis keeps the writes of a script that fails later, so a script must
 // not begin what it may not finish. The other ways to fail:
 //
 //   - Redis checks the permission for KEYS before it runs the script.
@@ -32,9 +32,9 @@ var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
 //
 // Servers without redis.acl_check_cmd, such as Redis 6.2, do not check. Line numbers in errors stay those of source.
 func guarded(source string, reads []string) string {
-	commands := slices.Clone(reads)
+	var commands []string
 	for _, word := range quotedCommand.FindAllStringSubmatch(source, -1) {
-		if slices.Contains(writes, word[1]) {
+		if slices.Contains(writes, word[1]) || slices.Contains(reads, word[1]) {
 			commands = append(commands, word[1])
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // A Script is a Lua script that is never sent again after it may have run, because a second run would count twice. Make it with New.
 type Script struct{ source, hash string }
 
-// New returns a script with this source. It changes nothing if the user of the connection may not run all its commands: those that
-// write, and reads, the commands that it reads with after its first write.
+// New returns a script with this source. It changes nothing if the user of the connection may not run one of its commands. reads are the
+// commands that it may read with after its first write.
 func New(source string, reads ...string) Script {
 	source = guarded(source, reads)
 	return Script{source, redis.NewScript(source).Hash()}

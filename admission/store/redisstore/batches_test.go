@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -172,26 +173,29 @@ func TestAnErrorIsOneCallsAlone(t *testing.T) {
 	}
 	const patience = 10 * time.Second
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience, patience
-	rdb := redis.NewUniversalClient(opts)
-	t.Cleanup(func() { rdb.Close() })
 	key := func(name string) string { return fmt.Sprintf("test-%d:w:{ann}:%s", time.Now().UnixNano(), name) }
-	wrong := key("wrong")
-	if err := rdb.RPush(t.Context(), wrong, "not a state").Err(); err != nil {
+	admin := redis.NewUniversalClient(opts)
+	t.Cleanup(func() { admin.Close() })
+	opts.Username, opts.Password = key("user"), "secret"
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", opts.Username, "on", ">secret", "~*", "+@all", "resetchannels").Err(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { rdb.Del(context.WithoutCancel(t.Context()), wrong) })
+	t.Cleanup(func() { admin.Do(context.WithoutCancel(t.Context()), "ACL", "DELUSER", opts.Username) })
+	rdb := redis.NewUniversalClient(opts)
+	t.Cleanup(func() { rdb.Close() })
 
 	client := &heldClient{Client: rdb, held: make(chan struct{})}
 	close(client.held)
-	right, bad, last := &asked{In: aCall(key("right"))}, &asked{In: aCall(wrong)}, &asked{In: aCall(key("last"))}
+	right, bad, last := &asked{In: aCall(key("right"))}, &asked{In: aCall(key("bad"))}, &asked{In: aCall(key("last"))}
+	bad.In.Mode, bad.In.Channel = store.Refund, "a channel that the user has not"
 	New(client).run(t.Context(), []*asked{right, bad, last})
 	for _, a := range []*asked{right, last} {
 		if a.Err != nil || a.Out.counts[0].Remaining != 1<<20-1 {
 			t.Errorf("beside a wrong one: %+v, %v", a.Out.counts, a.Err)
 		}
 	}
-	if !redis.HasErrorPrefix(bad.Err, "WRONGTYPE") {
-		t.Errorf("of a wrong type: %+v, %v", bad.Out.counts, bad.Err)
+	if bad.Err == nil || !strings.Contains(bad.Err.Error(), "channel") {
+		t.Errorf("without the channel: %+v, %v", bad.Out.counts, bad.Err)
 	}
 	if len(client.scripts) == 0 || client.scripts[0] != 3 {
 		t.Errorf("scripts with %v calls, want one of 3", client.scripts)

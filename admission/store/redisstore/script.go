@@ -52,6 +52,7 @@ func scriptOf(parts scriptParts) redisscript.Script {
 		}
 	}
 	var b strings.Builder
+	b.WriteString(redisscript.Try)
 	for _, name := range append(names, "decide") {
 		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
 		if err != nil {
@@ -60,7 +61,7 @@ func scriptOf(parts scriptParts) redisscript.Script {
 		b.Write(text)
 		b.WriteByte('\n')
 	}
-	s := redisscript.New(b.String())
+	s := redisscript.New(b.String(), "GET", "GETRANGE", "HGET", "HKEYS", "HLEN", "PTTL", "STRLEN")
 	scripts[parts] = s
 	return s
 }

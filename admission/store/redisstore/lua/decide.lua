@@ -168,6 +168,8 @@ local function decide(mode, channel, tallies)
   elseif mode == 'check' then
     for _, t in ipairs(tallies) do read(t) end
   end
+  -- Published before the first write, because the user may not have the channel.
+  if channel ~= '' and (mode == 'refund' or mode == 'reset' or mode == 'erase') then tell(channel, tallies) end
   local act, reply = change[mode], ''
   for i = 1, #tallies do
     local t = tallies[i]
@@ -175,7 +177,6 @@ local function decide(mode, channel, tallies)
     reply = reply .. pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at,
       t.struck and 1 or t.recorded and 2 or 0)
   end
-  if channel ~= '' and (mode == 'refund' or mode == 'reset' or mode == 'erase') then tell(channel, tallies) end
   return reply
 end
 

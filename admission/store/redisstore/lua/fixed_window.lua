@@ -14,7 +14,7 @@ end
 -- If the clock was set back, the time is the beginning of the stored window.
 function fixed_window.read(t, now)
   local stop, count = t.stop, 0
-  local state = call('GET', t.key)
+  local state = state_of(t.key, 12)
   if state then
     local stored, units = unpack('>I8I4', state)
     if t.stop > 0 then
@@ -45,7 +45,7 @@ end
 
 -- A window without units is deleted, as if it had never been opened.
 function fixed_window.refund(t, stamp)
-  local state = call('GET', t.key)
+  local state = state_of(t.key, 12)
   if not state then return end
   local stop, count = unpack('>I8I4', state)
   if stop ~= stamp then return end

@@ -13,7 +13,7 @@ end
 function gcra.read(t, now)
   local unit, level = ceil(t.window / t.limit), 0
   local most = t.burst * unit
-  local state = call('GET', t.key)
+  local state = state_of(t.key, 16)
   if state then
     local tat, reckoned = unpack('>I8I8', state)
     local full = t.burst * reckoned
@@ -52,7 +52,7 @@ end
 
 -- Units that have drained already are not refunded.
 function gcra.refund(t, stamp, now)
-  local state = call('GET', t.key)
+  local state = state_of(t.key, 16)
   if not state then return end
   local tat, unit = unpack('>I8I8', state)
   call('SET', t.key, pack('>I8I8', tat - min(t.cost * unit, max(0, stamp - now)), unit), 'KEEPTTL')

@@ -1,4 +1,4 @@
--- The beginning of every script. A script is this file, the algorithms and parts that its tallies need, and decide.lua.
+-- The beginning of every script, after try.lua. A script is this file, the algorithms and parts that its tallies need, and decide.lua.
 
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
@@ -22,6 +22,14 @@ local arguments  -- packed, see decide.lua
 local request    -- the hash of its request's id, or empty
 local now        -- µs
 local wrong_span -- true: a calendar span was sent that does not contain now
+
+-- Returns the state in a key, or nil if there is none of this size. What cannot be a state counts as none, and the next write replaces it:
+-- otherwise one damaged key would stop all requests of a subject.
+local function state_of(key, size)
+  local state = redis.pcall('GET', key)
+  if state and #state == size then return state end
+  if state and state.err then try('GET', key) end -- ends the script with the error, unless the key is of another type
+end
 
 -- Writes a state that expires in `left` µs. The key has one second more, so that the exact end is decided by the script and not by Redis'
 -- coarser expiry. (redis.call formats numbers below 2^53 without loss.)

@@ -21,9 +21,12 @@ end
 -- nothing without a record.
 function requests.find(t, now)
   for _, key in ipairs({t.young, t.old}) do
-    local record = call('HGET', key, t.field)
+    local record = try('HGET', key, t.field)
+    local readable, at, charged, cost, word, remaining, retry_after, reset_after, stamp
     if record then
-      local at, charged, cost, word, remaining, retry_after, reset_after, stamp = unpack('>I8BI4sI8I8I8i8', record)
+      readable, at, charged, cost, word, remaining, retry_after, reset_after, stamp = pcall(unpack, '>I8BI4sI8I8I8i8', record)
+    end
+    if readable then
       if now - at < known_for then
         t.at, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp = at, word, remaining, retry_after, reset_after, stamp
         t.recorded, t.charged, t.counted, t.recorded_cost = key, charged == 1, charged > 0, cost
@@ -46,7 +49,9 @@ end
 function requests.forget(t)
   local window = string.sub(t.key, -8)
   for _, key in ipairs({t.young, t.old}) do
-    for _, field in ipairs(call('HKEYS', key)) do -- at most a few hundred
+    local fields = try('HKEYS', key) -- at most a few hundred
+    if not fields then call('DEL', key) end
+    for _, field in ipairs(fields or {}) do
       if string.sub(field, -8) == window then call('HDEL', key, field) end
     end
   end
@@ -59,7 +64,11 @@ end
 -- Records the answer t.
 function requests.put(t)
   local left = call('PTTL', t.young)
-  if left >= 0 and (left <= ttl - known_for / 1000 or call('HLEN', t.young) >= most) then
+  local size = try('HLEN', t.young)
+  if not size then
+    call('DEL', t.young) -- it is of another type
+    left = -2
+  elseif left >= 0 and (left <= ttl - known_for / 1000 or size >= most) then
     call('RENAME', t.young, t.old)
     left = -2
   end

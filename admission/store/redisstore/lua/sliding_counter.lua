@@ -10,7 +10,7 @@ local function weighted(p, e, window) return ceil(p * (window - e) / window) end
 function sliding_counter.read(t, now)
   local limit, window, cost = t.limit, t.window, t.cost
   local k, cur, prev = floor(now / window), 0, 0
-  local state = call('GET', t.key)
+  local state = state_of(t.key, 16)
   if state then
     local stored, a, b = unpack('>I8I4I4', state)
     if stored >= k then
@@ -61,7 +61,7 @@ function sliding_counter.reject(t)
 end
 
 function sliding_counter.refund(t, stamp)
-  local state = call('GET', t.key)
+  local state = state_of(t.key, 16)
   if not state then return end
   local k, cur, prev = unpack('>I8I4I4', state)
   if k == stamp then

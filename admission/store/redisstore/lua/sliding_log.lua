@@ -7,6 +7,12 @@ local whole = 128
 
 local sliding_log = {}
 
+local function read_whole(t)
+  t.log = try('GET', t.key) or ''
+  if #t.log % 8 ~= 0 then t.log = '' end -- no log: the next write replaces it
+  t.units = #t.log / 8
+end
+
 -- Returns the time of unit i of t, counted from 0.
 local function time_of(t, i)
   if t.log then return (unpack('>I8', t.log, i * 8 + 1)) end
@@ -33,10 +39,14 @@ end
 function sliding_log.read(t, now)
   local limit, window, live = t.limit, t.window, 0
   if limit <= whole then
-    t.log = call('GET', t.key) or ''
-    t.units = #t.log / 8
+    read_whole(t)
   else
-    t.log, t.units = false, call('STRLEN', t.key) / 8
+    local bytes = try('STRLEN', t.key)
+    if bytes and bytes % 8 == 0 then
+      t.log, t.units = false, bytes / 8
+    else
+      t.log, t.units = '', 0 -- no log: the next write replaces it
+    end
   end
   t.gone = 0
   if t.units > 0 then
@@ -83,8 +93,7 @@ function sliding_log.reject(t)
 end
 
 function sliding_log.refund(t, stamp)
-  t.log = call('GET', t.key) or ''
-  t.units = #t.log / 8
+  read_whole(t)
   local last = not_later(t, stamp)
   local first = last
   while first > 0 and last - first < t.cost and time_of(t, first - 1) == stamp do first = first - 1 end
