@@ -187,8 +187,8 @@ func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kind
 		}
 		states[k] = &state{}
 		if text, ok := values[0].(string); ok {
-			if states[k], err = decodeState(kind(k), text); err != nil {
-				return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			if s, err := decodeState(kind(k), text); err == nil { // otherwise it counts as empty, as in the scripts
+				states[k] = s
 			}
 		}
 		values = values[1:]

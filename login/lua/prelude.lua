@@ -65,28 +65,32 @@ end
 -- All states of the script by key, read once and written at its end: later calls for the same name see the changes of earlier ones.
 local states = {}
 
+local function parse(s, raw)
+  local at = 2
+  for _ = 1, string.byte(raw) do
+    local m = {}
+    m.rule, m['until'], m.times, at = unpack_bytes('>I4I8I4', raw, at)
+    s.marks[m.rule] = m
+  end
+  while at <= #raw do
+    local u = {}
+    local t
+    t, at = unpack_bytes('>I8', raw, at)
+    u.pending = t % 2 == 1
+    u.at = (t - t % 2) / 2
+    if s.kind == by_ip then
+      u.name, u.owes, at = unpack_bytes('c6B', raw, at)
+      u.owes = u.owes == 1
+    end
+    table.insert(s.units, u)
+  end
+end
+
+-- What cannot be parsed counts as empty, and is replaced by the next write, like a key of another type, which MGET does not return:
+-- otherwise one damaged key would stop all logins of a name or an address.
 local function state_of(kind, raw)
   local s = { kind = kind, raw = raw, units = {}, marks = {} }
-  if raw then
-    local at = 2
-    for _ = 1, string.byte(raw) do
-      local m = {}
-      m.rule, m['until'], m.times, at = unpack_bytes('>I4I8I4', raw, at)
-      s.marks[m.rule] = m
-    end
-    while at <= #raw do
-      local u = {}
-      local t
-      t, at = unpack_bytes('>I8', raw, at)
-      u.pending = t % 2 == 1
-      u.at = (t - t % 2) / 2
-      if kind == by_ip then
-        u.name, u.owes, at = unpack_bytes('c6B', raw, at)
-        u.owes = u.owes == 1
-      end
-      table.insert(s.units, u)
-    end
-  end
+  if raw and not pcall(parse, s, raw) then s.units, s.marks = {}, {} end
   return s
 end
 

@@ -5,11 +5,14 @@ local function reply(action, rule, flags, shadow, left, failed, penalties)
 end
 
 local records = {} -- by key: records read or written by this script
+local lives = {}   -- by key: seconds to live of the records to write, at the end of the script
 
 local function note(record, value, seconds)
-  records[record] = value
-  call('SET', record, value, 'EX', seconds)
+  records[record], lives[record] = value, seconds
 end
+
+-- Reports whether a record, if there is one, is a reply as attempt recorded it, without penalties.
+local function is_reply(record) return record and #record == 32 and string.sub(record, -2) == '\0\0' end
 
 -- Returns the unit, in a state of this kind, of a pending attempt that began at `at`.
 local function unit(kind, at, name, device)
@@ -137,10 +140,12 @@ for i = 2, #ARGV do
   if op == op_settle then
     replies[i - 1] = settle(own, name, flags % 2 >= 1, at, string.char(result), record)
   else
-    replies[i - 1] = record and records[record] or attempt(op, own, name, flags % 4 >= 2, record)
+    local known = record and records[record]
+    replies[i - 1] = is_reply(known) and known or attempt(op, own, name, flags % 4 >= 2, record)
   end
 end
 for key, s in pairs(states) do
   if s.dirty then save(key, s) end
 end
+for record, seconds in pairs(lives) do call('SET', record, records[record], 'EX', seconds) end
 return replies

@@ -21,11 +21,11 @@ if now == 0 then
   now = time[1] * 1000000 + time[2]
 end
 
--- Returns units and failures of a state, or nothing if a rule could act or units must be aged.
+-- Returns units and failures of a state, or nothing if a rule could act, units must be aged, or it cannot be parsed.
 local function counts(state, size, least, horizon)
   if not state then return 0, 0 end
   local n, failed = (#state - 1) / size, 0
-  if n >= least or string.byte(state) > 0 then return end
+  if n % 1 ~= 0 or n >= least or string.byte(state) > 0 then return end
   for at = 2, #state, size do
     local t = unpack_bytes('>I8', state, at)
     if t % 2 == 0 then failed = failed + 1 elseif now >= (t - 1) / 2 + settle_within then return end
