@@ -10,14 +10,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed lua/*.lua
 var files embed.FS
 
 // script joins all files of lua/ in an order that defines functions before their use.
-var script = redis.NewScript(func() string {
+var script = redisscript.Repeatable(func() string {
 	var b strings.Builder
+	b.WriteString(redisscript.Try)
 	for _, name := range []string{"prelude", "serve", "acquire", "hold", "define", "run"} {
 		text, err := files.ReadFile("lua/" + name + ".lua")
 		if err != nil {
@@ -26,7 +29,7 @@ var script = redis.NewScript(func() string {
 		b.Write(text)
 	}
 	return b.String()
-}())
+}(), "HGET", "HVALS", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE")
 
 // The words of the script's protocol, see prelude.lua and run.lua.
 const (

@@ -6,9 +6,9 @@
 local function define(s, limit, lease, forgotten, absent)
   if limit < 0 then
     if s.limit then
-      call('HDEL', s.keys.meta, 'limit')
-      s.limit, s.was.limit, s.version = nil, nil, s.version + 1
+      s.limit, s.version = nil, s.version + 1
       for _, waits in ipairs(call('ZRANGE', s.keys.processes, 0, 999)) do tell(waits, 'look ' .. s.name) end
+      if s.alive[process] then tell(process, 'look ' .. s.name) end -- it may not be stored yet
     end
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
     if not s.run then
@@ -21,7 +21,6 @@ local function define(s, limit, lease, forgotten, absent)
       s.longest, s.longest_until = lease, 0
     end
     s.limit, s.lease, s.version = limit, lease, s.version + 1
-    call('PERSIST', s.keys.meta)
   end
   return { 'defined', s.version }
 end
@@ -30,7 +29,8 @@ end
 local function entries_of(s, keys)
   local packed, found = #keys > 0 and call('HMGET', s.keys.entries, unpack(keys)) or {}, {}
   for i, key in ipairs(keys) do
-    if packed[i] then found[#found + 1] = { key, read(packed[i]) } end
+    local e = packed[i] and read(packed[i])
+    if e then found[#found + 1] = { key, e } end
   end
   return found
 end
@@ -45,7 +45,7 @@ local function status(s, list)
   for i, name in ipairs({ 'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }) do counts[i] = s[name] end
   if list > 0 then
     flush(s)
-    begin(s)
+    begin(s, call('ZCARD', s.keys.queue))
     local held, ends = {}, {}
     for i, v in ipairs(call('ZRANGE', s.keys.holders, 0, list - 1, 'WITHSCORES')) do
       if i % 2 == 1 then held[#held + 1] = v else ends[held[#held]] = v end

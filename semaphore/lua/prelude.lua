@@ -1,5 +1,5 @@
--- One script executes all operations on the semaphores of one hash tag: the files of this folder are joined, this one first and run.lua
--- last. It executes a batch of operations in order, and hands freed permits to waiters after each. Changes are kept in Lua and written
+-- One script executes all operations on the semaphores of one hash tag: the files of this folder are joined, this one after try.lua and
+-- run.lua last. It executes a batch of operations in order, and hands freed permits to waiters after each. Changes are kept in Lua and written
 -- once at the end, so that a batch costs little more than a single operation.
 --
 -- KEYS     six for each semaphore, as listed in keys.go
@@ -31,6 +31,9 @@ local info = redis.pcall('INFO', 'server')
 if type(info) == 'table' and not string.find(info.err, 'is not supported', 1, true) then
   return redis.error_reply('NOPERM semaphores need the command INFO, so let the user of Redis have +info: ' .. info.err)
 end
+if redis.acl_check_cmd and not redis.acl_check_cmd(verb, prefix .. process) then
+  return redis.error_reply('NOPERM semaphores need the command ' .. verb .. ', so let the user of Redis have it, and the channel ' .. prefix .. '*')
+end
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'none'
 
 local FIELDS = { 'limit', 'lease', 'longest', 'longest_until', 'version', 'last', 'broke', 'quiet', 'hold',
@@ -58,19 +61,19 @@ end
 
 local function read(packed)
   local weight, since, token, unclaimed, multi, number, of, before, also, holder = string.match(packed, PATTERN)
-  return {
+  return weight and {
     weight = tonumber(weight), since = tonumber(since), token = tonumber(token), unclaimed = unclaimed == '1', multi = multi == '1',
     [token == '0' and multi == '1' and 'called' or 'attempt'] = tonumber(number), process = of, before = before ~= '' and before, also = also,
     holder = holder,
   }
 end
 
--- An entry is the data of a permit, or of a waiter (token 0), by its key.
+-- An entry is the data of a permit, or of a waiter (token 0), by its key. One that cannot be read counts as missing.
 local function entry(s, key)
   local e = s.entries[key]
   if e == nil then
     local packed = call('HGET', s.keys.entries, key)
-    e = packed and read(packed)
+    e = packed and read(packed) or false
     s.entries[key] = e
   end
   return e or nil
@@ -147,12 +150,26 @@ local function expire(s)
   end
 end
 
--- begin resets the state kept in Lua.
-local function begin(s)
+-- begin resets the state kept in Lua, for a queue of this length.
+local function begin(s, stored)
   s.entries, s.dirty, s.ends, s.places, s.gone, s.joined, s.line, s.weighs = {}, {}, {}, {}, {}, {}, {}, {}
   s.front, s.read, s.left = 1, 0, 0
-  s.stored = call('ZCARD', s.keys.queue)
-  s.size = s.stored
+  s.stored, s.size = stored, stored
+end
+
+-- probe reads the fields of a semaphore into s. It returns how many waiters, holders and weights are stored, or nothing if a key is of
+-- another type, or a field is missing or no number.
+local function probe(s)
+  local m = try('HMGET', s.keys.meta, 'run', unpack(FIELDS))
+  local stored, used, weights = try('ZCARD', s.keys.queue), try('ZCARD', s.keys.holders), try('HLEN', s.keys.weights)
+  if not (m and stored and used and weights and try('HLEN', s.keys.entries) and try('ZCARD', s.keys.processes)) then return end
+  for j, field in ipairs(FIELDS) do
+    s.was[field] = tonumber(m[j + 1])
+    if m[j + 1] and not s.was[field] then return end
+  end
+  if m[2] and not (m[1] and s.was.lease) then return end
+  s.run = m[1]
+  return stored, used, weights
 end
 
 local function open(i)
@@ -163,36 +180,29 @@ local function open(i)
     },
   }
   semaphores[i] = s
-  local m = call('HMGET', s.keys.meta, 'run', unpack(FIELDS))
-  for j, field in ipairs(FIELDS) do
-    s.was[field] = tonumber(m[j + 1])
-    s[field] = s.was[field] or 0
+  local stored, used, weights = probe(s)
+  if not stored then -- it is damaged: the same as if Redis had lost all of it
+    for _, key in pairs(s.keys) do call('DEL', key) end
+    s.was, s.run, stored, used, weights = {}, false, 0, 0, 0
   end
-  s.run = m[1]
+  for _, field in ipairs(FIELDS) do s[field] = s.was[field] or 0 end
   if now >= s.longest_until then s.longest = s.lease end
-  if not m[2] then s.limit = nil end
+  s.limit = s.was.limit
   if s.run and s.run ~= run then
     s.run, s.broke, s.quiet = run, now, now + s.longest
   end
-  begin(s)
+  begin(s, stored)
   -- The holders are authoritative. Their weights are summed each time, so the total cannot drift.
-  s.used = call('ZCARD', s.keys.holders)
-  if s.used > 0 then
-    for _, weight in ipairs(call('HVALS', s.keys.weights)) do s.used = s.used + weight - 1 end
-    expire(s)
+  s.used = used
+  if weights > 0 and used > 0 then
+    for _, weight in ipairs(call('HVALS', s.keys.weights)) do s.used = s.used + (tonumber(weight) or 1) - 1 end
   end
+  if used > 0 then expire(s) end
   return s
 end
 
 -- enlist records that the process is alive and waiting.
-local function enlist(s)
-  if s.alive[process] then return end
-  s.alive[process] = true
-  if call('ZADD', s.keys.processes, now, process) == 1 then
-    call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - SILENT_AFTER)
-    call('ZREMRANGEBYSCORE', s.keys.processes, now + SILENT_AFTER, '+inf') -- the clock was set back
-  end
-end
+local function enlist(s) s.alive[process] = true end
 
 -- many calls a command with all these arguments, in chunks that fit Lua's stack, and sets the key's TTL to ms, if given.
 local function many(command, key, args, ms)
@@ -241,6 +251,10 @@ local function flush(s)
   many('HDEL', s.keys.weights, without)
   many('HSET', s.keys.weights, weights, ttl(s))
   if s.alive[process] then -- it has waiters
+    if call('ZADD', s.keys.processes, now, process) == 1 then
+      call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - SILENT_AFTER)
+      call('ZREMRANGEBYSCORE', s.keys.processes, now + SILENT_AFTER, '+inf') -- the clock was set back
+    end
     for _, key in ipairs({ 'entries', 'queue', 'processes' }) do call('PEXPIRE', s.keys[key], ttl(s)) end
   end
   if s.run then
@@ -249,7 +263,13 @@ local function flush(s)
       if s[field] and s[field] ~= s.was[field] then values[#values + 1], values[#values + 2] = field, s[field] end
     end
     if #values > 0 then call('HSET', s.keys.meta, 'run', s.run, unpack(values)) end
-    if not s.limit then call('PEXPIRE', s.keys.meta, ttl(s)) end
+    if s.was.limit and not s.limit then call('HDEL', s.keys.meta, 'limit') end
+    if not s.limit then
+      call('PEXPIRE', s.keys.meta, ttl(s))
+    elseif s.limit ~= s.was.limit then
+      call('PERSIST', s.keys.meta)
+    end
+    for _, field in ipairs(FIELDS) do s.was[field] = s[field] end
   end
 end
 
@@ -257,7 +277,7 @@ end
 local function join(s, key, e, place)
   if s.gone[key] then -- it has just left another place
     flush(s)
-    begin(s)
+    begin(s, call('ZCARD', s.keys.queue))
   end
   s.joined[#s.joined + 1] = key
   s.places[key] = place
