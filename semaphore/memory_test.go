@@ -1,6 +1,7 @@
 package semaphore_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -120,6 +121,31 @@ func TestQueueLivesWhileSomebodyWaits(t *testing.T) {
 		release(t, p)
 		for _, c := range waiters {
 			release(t, c.got())
+		}
+	})
+}
+
+// A key of another type is the same as the loss of the semaphore: nobody comes in, and who holds a permit registers again.
+func TestADamagedKeyIsALostSemaphore(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		set := h.setOn(h.client(), semaphore.SetOptions{Lookup: func(context.Context, string) (semaphore.Definition, error) {
+			return semaphore.Definition{Limit: 1, Lease: long}, nil
+		}})
+		s, rdb := of(t, set, "report"), h.client()
+		g := grant(t, s, semaphore.Request{})
+		for _, part := range []string{"", ":holders", ":entries", ":weights", ":queue", ":processes"} {
+			if err := rdb.Set(soon(t), h.namespace+":s:{:}:report"+part, "x", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) {
+				t.Errorf("%q is damaged: who comes: %v", part, err)
+			}
+			if _, err := s.Renew(soon(t), g.ID); err != nil {
+				t.Errorf("%q is damaged: who holds: %v", part, err)
+			}
+			if st := status(t, s); st.InUse != 1 || st.Limit != 1 {
+				t.Errorf("%q is damaged: %+v", part, st)
+			}
 		}
 	})
 }
