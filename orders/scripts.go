@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed lua/*.lua
@@ -43,7 +45,7 @@ func script(name string) *redis.Script {
 		}
 		source += string(text)
 	}
-	return redis.NewScript(source)
+	return redisscript.Repeatable(source)
 }
 
 // runAll runs a script once for each list of keys, in one round trip to each server, and returns the commands; nil where keys is.

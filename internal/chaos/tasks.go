@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -64,7 +65,7 @@ const (
 func (c *cluster) forget(ctx context.Context, keys string) error {
 	rdb := c.rdb()
 	defer rdb.Close()
-	return redis.NewScript(`
+	return redisscript.Repeatable(`
 		local keys = redis.call('KEYS', ARGV[1])
 		for _, key in ipairs(keys) do redis.call('DEL', key) end
 		return #keys`).Run(ctx, rdb, nil, keys).Err()

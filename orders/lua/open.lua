@@ -11,10 +11,11 @@ local it = leads(ARGV[1]) and read(ARGV[3])
 if not it or it.recovering ~= ARGV[1] or not is_server(it.server) then
   return 0
 end
+local now = now_ms() -- read before the first write, like everything else
 if it.revision + 0 < tonumber(ARGV[2]) then
   redis.call('HSET', item, 'revision', ARGV[2], 'forget', ARGV[4], unpack(ARGV, 5))
 end
-redis.call('HSET', item, 'rebuilt', string.format('%.0f', now_ms()))
+redis.call('HSET', item, 'rebuilt', string.format('%.0f', now))
 redis.call('HDEL', item, 'recovering')
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIREAT', key, ARGV[4])
