@@ -55,7 +55,7 @@ func (p *Client) EvalSha(ctx context.Context, sha1 string, keys []string, args .
 		}
 		timer.Stop()
 	}
-	reply := p.UniversalClient.EvalSha(ctx, sha1, keys, args...)
+	reply := p.UniversalClient.EvalSha(ctx, sha1, keys, args...) //nolint:forbidigo // the scripts are those of Asynq
 	if takes && reply.Err() == nil {
 		p.latest.Store(time.Now().UnixNano())
 	}
