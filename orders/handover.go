@@ -51,12 +51,14 @@ func (k *keeper) handOvers(ctx context.Context) error {
 }
 
 // handOver commits the orders that this process remembers of earlier epochs, and acknowledges that in the database. From then
-// on it ignores replies from earlier epochs. Orders that were committed recently are committed again, if the database has lost
+// on it ignores replies from earlier epochs. Committed orders are committed again if the database has lost
 // them.
 func (k *keeper) handOver(ctx context.Context, l *listing) error {
-	remembered, committed := k.ledger.enter(l.ID, l.Epoch)
-	k.turning.Beat(commitTime + turn)
-	lost, err := k.uncommitted(ctx, committed)
+	remembered := k.ledger.enter(l.ID, l.Epoch)
+	lost, err := k.ledger.lost(ctx, l.ID, l.Epoch, func(ctx context.Context, ids []ID) (map[ID]Status, error) {
+		k.turning.Beat(commitTime + turn)
+		return k.store.Statuses(ctx, ids)
+	})
 	if err != nil {
 		return err
 	}

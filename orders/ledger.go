@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -13,19 +14,8 @@ type ledger struct {
 	inUse   int              // uncommitted entries and decisions under way
 	epochs  map[string]int64 // by sale; reservations of earlier epochs are not remembered any more
 	pending map[ID]*entry
-	known   map[identity]*entry // of pending and remembered ones
-	past    []*entry            // those remembered that are not pending, a ring of at most max
-	next    int                 // index of the oldest in the ring
-	recent  []settled           // those that the database has had for less than recentFor, at most max, the oldest first
-}
-
-// recentFor is how long an order is remembered after its commit: a standby that takes over the database may lack the last
-// commits.
-const recentFor = 10 * time.Second
-
-type settled struct {
-	r  Reservation
-	at time.Time
+	known   map[identity]*entry // of pending ones
+	past    *history            // committed ones
 }
 
 // identity is what a repeated request shares with the first.
@@ -34,13 +24,12 @@ type identity struct {
 	buyer, key string
 }
 
+// entry is an order that the database does not have, as far as this process was notified.
 type entry struct {
 	identity
-	what  kind
-	r     Reservation // while it is pending
-	order Order       // as it was seen last
-	term  int64       // of the lease in which it was accepted, or last found in Redis
-	since time.Time   // accepted here, or asked about last
+	r     Reservation
+	term  int64     // of the lease in which it was accepted, or last found in Redis
+	since time.Time // accepted here, or asked about last
 }
 
 // kind is the state of an order in the ledger.
@@ -55,7 +44,7 @@ const (
 func newLedger(most int) *ledger {
 	return &ledger{
 		max: most, epochs: make(map[string]int64),
-		pending: make(map[ID]*entry), known: make(map[identity]*entry),
+		pending: make(map[ID]*entry), known: make(map[identity]*entry), past: newHistory(most),
 	}
 }
 
@@ -90,36 +79,63 @@ func (l *ledger) add(who identity, r Reservation, term int64) bool {
 		l.inUse--
 		return true
 	}
-	e := &entry{identity: who, r: r, order: r.Accepted(), term: term, since: time.Now()}
+	e := &entry{identity: who, r: r, term: term, since: time.Now()}
 	l.pending[r.ID], l.known[who] = e, e
+	l.past.forget(who)
 	return true
 }
 
-// enter records the current epoch of a sale, and returns the remembered orders of earlier epochs: uncommitted ones, and those
-// committed recently.
-func (l *ledger) enter(sale string, epoch int64) (uncommitted, committed []Reservation) {
+// enter records the current epoch of a sale, and returns the uncommitted orders of earlier epochs.
+func (l *ledger) enter(sale string, epoch int64) []Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epochs[sale] = epoch
-	return l.uncommitted(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch }),
-		l.settled(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
+	return l.uncommitted(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
 }
 
-// committed returns the orders that were committed recently.
-func (l *ledger) committed() []Reservation {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.settled(func(*Reservation) bool { return true })
-}
-
-func (l *ledger) settled(is func(*Reservation) bool) []Reservation {
-	var list []Reservation
-	for i := range l.recent {
-		if is(&l.recent[i].r) {
-			list = append(list, l.recent[i].r)
+// lost returns the committed orders of a sale, or of all if it is empty, in epochs before one that the database lacks, according to statuses: it went back in
+// time. It asks for a block of orders at a time.
+func (l *ledger) lost(ctx context.Context, sale string, before int64, statuses func(context.Context, []ID) (map[ID]Status, error)) ([]Reservation, error) {
+	var lost []Reservation
+	for ids, next := l.acceptedIn(0, sale, before); next > 0; ids, next = l.acceptedIn(next, sale, before) {
+		if len(ids) == 0 {
+			continue
+		}
+		found, err := statuses(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if _, ok := found[id]; ok {
+				continue
+			}
+			if r, ok := l.committed(id); ok {
+				lost = append(lost, r)
+			}
 		}
 	}
-	return list
+	return lost, nil
+}
+
+func (l *ledger) acceptedIn(block uint64, sale string, before int64) ([]ID, uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.past.acceptedIn(block, sale, before)
+}
+
+// committed returns the reservation of a committed order.
+func (l *ledger) committed(id ID) (Reservation, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.past.accepted(id)
+}
+
+// since returns when the latest order was committed that this process has accepted and does not remember any more, or when the
+// process started.
+func (l *ledger) since() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.past.since
 }
 
 // all returns the uncommitted orders.
@@ -148,54 +164,43 @@ func (l *ledger) learn(who identity, o Order) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch e, ok := l.known[who]; {
+	e, uncommitted := l.known[who]
+	if uncommitted && e.r.ID == o.ID {
+		return // it ends when its commit is reported
+	}
+	before, ok := l.past.order(who)
+	same := ok && !uncommitted && before.order.ID == o.ID
+	switch {
 	case !o.Status.OwnsUnits() && who.key == "":
-		if ok && e.order.ID == o.ID && e.what != pending {
-			delete(l.known, who)
+		if same {
+			l.past.forget(who)
 		}
-	case !ok || e.order.ID != o.ID:
-		l.remember(&entry{identity: who, what: what, order: o})
-	case e.what != pending: // a pending one ends when its commit is reported
-		e.what, e.order = what, o
+	case !same || before.what != what || what == final && before.order.Status != o.Status:
+		rec := record{identity: who, what: what, order: o}
+		if r, mine := l.past.accepted(o.ID); mine {
+			rec.epoch = r.Epoch
+		}
+		l.past.add(&rec, true, time.Now())
+		delete(l.known, who)
 	}
-}
-
-// remember keeps a committed order, and replaces the oldest if the ring is full.
-func (l *ledger) remember(e *entry) {
-	l.known[e.identity] = e
-	if len(l.past) < l.max {
-		l.past = append(l.past, e)
-		return
-	}
-	l.forget(l.past[l.next])
-	l.past[l.next] = e
-	l.next = (l.next + 1) % l.max
 }
 
 // drop removes a committed order that its buyer no longer holds.
 func (l *ledger) drop(who identity) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e, ok := l.known[who]; ok && e.what != pending {
-		delete(l.known, who)
-	}
-}
-
-func (l *ledger) forget(e *entry) {
-	if l.known[e.identity] == e {
-		delete(l.known, e.identity)
-	}
+	l.past.forget(who)
 }
 
 // held returns the order of an identity. An order that is pending here may be committed if the notification was lost.
 func (l *ledger) held(who identity) (o Order, what kind, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e, ok := l.known[who]
-	if !ok {
-		return Order{}, 0, false
+	if e, ok := l.known[who]; ok {
+		return e.r.Accepted(), pending, true
 	}
-	return e.order, e.what, true
+	rec, ok := l.past.order(who)
+	return rec.order, rec.what, ok
 }
 
 // promised reports whether the pending order of an identity was accepted in that term of the lease.
@@ -203,7 +208,7 @@ func (l *ledger) promised(who identity, term int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.known[who]
-	return ok && e.what == pending && e.term == term
+	return ok && e.term == term
 }
 
 // accepted returns an uncommitted order.
@@ -214,34 +219,31 @@ func (l *ledger) accepted(id ID) (Order, bool) {
 	if !ok {
 		return Order{}, false
 	}
-	return e.order, true
+	return e.r.Accepted(), true
 }
 
-// settle records the status of an order in the database.
+// settle records the status of an order in the database. An order that ended is not committed again if the database loses it: its
+// units and its buyer's quota may be another order's.
 func (l *ledger) settle(id ID, status Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.pending[id]
 	if !ok {
+		if !status.OwnsUnits() {
+			l.past.end(id)
+		}
 		return
 	}
 	delete(l.pending, id)
 	l.inUse--
-	r := e.r
-	e.what, e.r = committed, Reservation{} // the reservation is kept in recent only
-	if status.OwnsUnits() && l.known[e.identity] == e {
-		l.remember(e)
-	} else {
-		l.forget(e)
+	known := l.known[e.identity] == e
+	if known {
+		delete(l.known, e.identity)
 	}
-	now := time.Now()
-	old := 0
-	for old < len(l.recent) && (now.Sub(l.recent[old].at) > recentFor || len(l.recent)-old >= l.max) {
-		old++
-	}
-	l.recent = l.recent[old:]
 	if status.OwnsUnits() {
-		l.recent = append(l.recent, settled{r, now})
+		o := e.r.Accepted()
+		o.Units = e.r.Units
+		l.past.add(&record{identity: e.identity, what: committed, order: o, epoch: e.r.Epoch}, known, time.Now())
 	}
 }
 

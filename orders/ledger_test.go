@@ -64,8 +64,8 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	if !l.acquire() || l.acquire() {
 		t.Errorf("with two uncommitted orders of three there is room for one")
 	}
-	if len(l.known) > 6 || len(l.pending) != 2 {
-		t.Errorf("%d known, %d pending", len(l.known), len(l.pending))
+	if len(l.known) != 2 || len(l.pending) != 2 || l.past.kept > 6 || len(l.past.byID) > 6 || len(l.past.byIdentity) > 6 {
+		t.Errorf("%d known, %d pending, %d committed", len(l.known), len(l.pending), l.past.kept)
 	}
 	if _, ok := l.accepted(ids[9]); !ok {
 		t.Error("an uncommitted order was forgotten")
@@ -92,14 +92,14 @@ func TestTheLedgerSaysWhatIsCertain(t *testing.T) {
 		"over, with a key":    {keyed, Order{Status: StatusCancelled}, "committed"},
 		"dead letter":         {who, Order{Status: StatusAccepted}, "committed"},
 	} {
-		clear(l.known)
+		l.past = newHistory(3)
 		c.o.ID = newID(now, 1)
 		l.learn(c.who, c.o)
 		if got := saidOf(l, c.who); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	clear(l.known)
+	l.past = newHistory(3)
 	id := newID(now, 1)
 	l.acquire()
 	l.add(who, Reservation{ID: id, Quantity: 1}, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 //
 //   - a sale in a lower epoch, or in the same one of another leader: in the catalog of a process, or in Redis
 //   - an order event: the newest one that any process or Redis has seen
-//   - an order that was committed moments before the server was replaced
+//   - a committed order that a process remembers, if the server was replaced
 //
 // The sales concerned are recovered in an epoch above the highest that the database, Redis or this process knows.
 
@@ -120,7 +121,7 @@ func (r *regressions) review(ctx context.Context, c *catalog) error {
 		}
 	}
 	if r.newServer.Swap(false) {
-		lost, err := r.uncommitted(ctx, r.ledger.committed())
+		lost, err := r.ledger.lost(ctx, "", math.MaxInt64, r.store.Statuses)
 		if err != nil {
 			r.newServer.Store(true)
 			return err
