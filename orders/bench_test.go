@@ -75,7 +75,10 @@ func installDurable(b *testing.B) *installation {
 	return in
 }
 
-func placeMany(b *testing.B, p *process, sale string, count int) {
+// placeMany places orders of count buyers.
+func placeMany(b testing.TB, p *process, sale string, count int) { placeOf(b, p, sale, "user-", count) }
+
+func placeOf(b testing.TB, p *process, sale, buyers string, count int) {
 	var next atomic.Int64
 	done := make(chan error, 64)
 	for range cap(done) {
@@ -86,7 +89,7 @@ func placeMany(b *testing.B, p *process, sale string, count int) {
 					done <- nil
 					return
 				}
-				out, err := attempt(b.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: 1, User: fmt.Sprint("user-", i)})
+				out, err := attempt(b.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: 1, User: fmt.Sprint(buyers, i)})
 				if err == nil && !out.Admitted() {
 					err = fmt.Errorf("refused: %s", out.Reason)
 				}

@@ -59,6 +59,12 @@ func (s *Service) Arrived() <-chan struct{} { return s.arrived }
 // ReadClock records a server's time.
 func (s *Service) ReadClock(now time.Time) { s.clock.read(now.UnixMilli()) }
 
+// CommitsAgain reports whether this process would commit a committed order again if the database lost it.
+func (s *Service) CommitsAgain(id ID) bool {
+	_, ok := s.keeper.ledger.committed(id)
+	return ok
+}
+
 // Remembered returns the records of the orders that this process remembers, by id.
 func (s *Service) Remembered() map[string]string {
 	records := make(map[string]string)

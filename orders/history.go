@@ -51,7 +51,6 @@ func newHistory(most int) *history {
 // add stores an order, in place of what is known of it. known: it is the order of its identity.
 func (h *history) add(rec *record, known bool, now time.Time) {
 	if len(h.blocks) == 0 || len(h.blocks[len(h.blocks)-1].starts) == min(blockMax, h.max) {
-		h.dropOld()
 		next := &block{}
 		if len(h.blocks) > 0 { // the next block will be about as large
 			b := h.blocks[len(h.blocks)-1]
@@ -65,6 +64,7 @@ func (h *history) add(rec *record, known bool, now time.Time) {
 	b.starts = append(b.starts, uint32(len(b.data)))
 	b.data, b.last = rec.append(b.data, who), now
 	h.kept++
+	h.dropOld()
 	if rec.epoch > 0 {
 		h.byID[rec.order.ID.random()] = p
 	}

@@ -171,3 +171,38 @@ func first(ctx context.Context, ch <-chan struct{}) <-chan struct{} {
 	}()
 	return came
 }
+
+// TestARestoredBackupLosesNothingThatIsRemembered: however many orders were committed since the backup. An order that ended
+// since is not committed again: its unit and its buyer's quota may be another order's.
+func TestARestoredBackupLosesNothingThatIsRemembered(t *testing.T) {
+	t.Parallel()
+	const since = 3000
+	server, database := testenv.StartRedis(t), testenv.StartPostgres(t)
+	in := installIn(t, server.URL(), database.URL())
+	p, q := in.start(), in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = since + 2 })
+	stop := in.work(p)
+	in.confirmed(p, sale.ID, 1)
+	backup := database.Snapshot()
+	in.ready()
+	ended := in.buy(q, sale.ID, "ended").Order.ID
+	in.settled(q, ended)
+	in.end(p, ended, orders.StatusCancelled)
+	eventually(t, "the other process was notified of its end", func() bool { return !q.CommitsAgain(ended) })
+	placeOf(t, p, sale.ID, "one-", since/2)
+	placeOf(t, q, sale.ID, "other-", since/2)
+	in.drained(`SELECT count(*) FROM orders WHERE status = 'confirmed'`, 1+since)
+	eventually(t, "the commits were reported", func() bool { return len(p.Remembered())+len(q.Remembered()) == 0 })
+	stop()
+	database.RestartFrom(backup)
+	in.work(q)
+	in.opened(q, sale.ID, 2)
+	in.ready()
+	if n := in.count(`SELECT count(*) FROM orders WHERE status = 'confirmed'`); n != 1+since {
+		t.Errorf("%d orders are confirmed of %d", n, 1+since)
+	}
+	if n := in.count(`SELECT count(*) FROM orders WHERE order_id = $1`, ended.String()); n != 0 {
+		t.Error("an order that had ended was committed again")
+	}
+	in.balanced(q, sale.ID)
+}

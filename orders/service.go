@@ -34,7 +34,8 @@ type Options struct {
 	// Timeout bounds a decision in Redis. Default 200 ms.
 	Timeout time.Duration
 	// MaxRemembered bounds the uncommitted orders of which this process keeps a second copy. When it is reached, further orders
-	// are refused. As many committed orders are remembered, to recognize repeated requests. Default 100,000.
+	// are refused. At least as many of the latest committed orders are remembered, to recognize repeated requests, and to commit
+	// them again if the database loses them. Default 100,000: about 25 MB for the committed ones.
 	MaxRemembered int
 	// Durability is the guarantee that a reservation in Redis must have before the order is accepted. Default: whatever the
 	// server provides.

@@ -60,6 +60,7 @@ type Config struct {
 	Namespace      string
 	Durability     string // of reservations in Redis; empty: as Redis is configured
 	HistoryDays    int    // how long the history of bans and logins is kept; 0: for ever
+	MaxRemembered  int    // orders that an API remembers: uncommitted ones, and as many committed ones
 	RoomDays       int    // how long waiting rooms are kept after their end; 0: for ever
 	Reports        string // the worker's folder; empty: no reports
 
@@ -143,6 +144,7 @@ func (c *Config) settings() []setting {
 		{"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that nobody else can reach", "false", true, boolean(&c.AllowDemo)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "minimum durability of an order in Redis before it is accepted: memory, everysec, fsync or replicated (default: as Redis is configured)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
+		{"MAX_REMEMBERED", "maximum number of uncommitted orders that an API keeps in memory; it also keeps so many committed ones", "100000", false, number(&c.MaxRemembered, 1000, 100_000_000)},
 		{"HISTORY_DAYS", "days to keep the history of bans, logins and operators' changes; 0: forever", "90", false, number(&c.HistoryDays, 0, 36500)},
 		{"ROOM_DAYS", "days to keep a waiting room and its places after its end; 0: forever", "30", false, number(&c.RoomDays, 0, 36500)},
 		{"REPORTS", "folder for the worker's reports (default: no reports)", "", true, folder(&c.Reports)},

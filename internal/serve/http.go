@@ -51,6 +51,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	p.Metrics.Capacity(api)
+	p.Metrics.Remembered(h.Orders)
 	p.Background = append(p.Background, api.RunLive, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, p.Metrics.Verified) })
 	p.Drain = api.Drain
 	p.Listeners = append(p.Listeners,

@@ -111,7 +111,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	measured := Metrics(r)
 	measured.Postgres(pool)
 	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), orders.Options{
-		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Queue: r.Queue, Timeout: decideWithin(cfg),
+		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), MaxRemembered: cfg.MaxRemembered, Queue: r.Queue, Timeout: decideWithin(cfg),
 		AcceptOnly: program != "worker", CommitOnly: program == "worker",
 		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log, Program: program,
 	})
