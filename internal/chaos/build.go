@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// programs returns a folder with the programs, with failpoints: that of make test, or dir after a build. If clocks is set, CLOCK_SHIFT, in
-// whole seconds, shifts their clock; that takes a compilation of everything, also of the standard library.
+// programs returns a folder with the programs, with failpoints: that of make test, or dir after a build. If clocks is set,
+// CLOCK_FILE shifts their clock; that takes a compilation of everything, also of the standard library.
 func programs(ctx context.Context, dir string, clocks bool) (string, error) {
 	if built := os.Getenv("PROGRAMS"); built != "" && !clocks { // see testenv.Programs
 		return filepath.Join(built, "failpoints"), nil
@@ -37,8 +37,8 @@ func build(ctx context.Context, dir string, clocks bool) error {
 	return nil
 }
 
-// shiftedClock writes an overlay for the compiler in which time.Now is shifted by CLOCK_SHIFT, so that the product's code needs
-// no support for wrong clocks. Only the wall clock is shifted, as on a real machine; the monotonic one is not.
+// shiftedClock writes an overlay for the compiler in which time.Now is shifted by the whole seconds in CLOCK_FILE, also when they change, so
+// that the product's code needs no support for wrong clocks. Only the wall clock is shifted, as on a real machine; the monotonic one is not.
 func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -50,8 +50,8 @@ func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 		return "", err
 	}
 	for _, change := range [][2]string{
-		{"\t\"math/bits\"\n", "\t\"math/bits\"\n\t\"syscall\"\n"},
-		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += clockShift\n"},
+		{"\t\"math/bits\"\n\t_ \"unsafe\"", "\t\"math/bits\"\n\t\"sync/atomic\"\n\t\"syscall\"\n\t\"unsafe\""},
+		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += atomic.LoadInt64(clockShift)\n"},
 	} {
 		if !bytes.Contains(source, []byte(change[0])) {
 			return "", errors.New("unknown time.Now of this Go version; update the overlay")
@@ -71,18 +71,21 @@ func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// clockShift must not use packages that import time.
+// clockShift is the file, mapped into memory: 8 bytes in the byte order of the machine. It must not use packages that import time.
 const clockShift = `
-var clockShift = func() (seconds int64) {
-	text, _ := syscall.Getenv("CLOCK_SHIFT")
-	sign := int64(1)
-	for i := range len(text) {
-		if text[i] == '-' {
-			sign = -1
-		} else {
-			seconds = seconds*10 + int64(text[i]-'0')
-		}
+var clockShift = func() *int64 {
+	name, is := syscall.Getenv("CLOCK_FILE")
+	if !is {
+		return new(int64)
 	}
-	return sign * seconds
+	fd, err := syscall.Open(name, syscall.O_RDONLY, 0)
+	if err != nil {
+		panic("CLOCK_FILE: " + err.Error())
+	}
+	page, err := syscall.Mmap(fd, 0, 8, syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		panic("CLOCK_FILE: " + err.Error())
+	}
+	return (*int64)(unsafe.Pointer(&page[0]))
 }()
 `

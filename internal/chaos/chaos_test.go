@@ -190,18 +190,26 @@ func options() (text string) {
 	return text
 }
 
-// TestPlans: every seed draws a plan that some cluster supports, always the same one, and every fault leads in its turn. About
-// half of the plans have two faults at the same time, and leaders are stopped at each step of a recovery.
+// TestPlans: every seed draws a plan that some cluster supports, always the same one, and every kind of every fault leads in its turn, in
+// 200 rounds at least once. About half of the plans have two faults at the same time.
 func TestPlans(t *testing.T) {
 	plans, paired := 0, 0
-	drawn := make(map[string]bool) // faults with a step
-	for first := range uint64(len(faults)) {
-		for i := range uint64(100) {
-			seed := first + i*uint64(len(faults))
+	turns := ofEachKind(faults)
+	if len(turns) > 200 {
+		t.Errorf("%d kinds of faults", len(turns))
+	}
+	leads := make(map[string]bool)
+	for first := range uint64(len(turns)) {
+		lead := turns[first]
+		for i := range uint64(50) {
+			seed := first + i*uint64(len(turns))
 			p := newPlan(seed)
-			if !slices.ContainsFunc(p.Steps, func(s step) bool { return s.Fault == faults[first].name }) {
-				t.Errorf("seed %d: no %s", seed, faults[first].name)
+			if !slices.ContainsFunc(p.Steps, func(s step) bool {
+				return s.Fault == lead.name && (s.Kind == "" || s.Kind == lead.kinds[0])
+			}) {
+				t.Errorf("seed %d: no %s %v", seed, lead.name, lead.kinds)
 			}
+			leads[fmt.Sprint(lead.name, lead.kinds)] = true
 			if again := newPlan(seed); again.String() != p.String() || again.needs != p.needs {
 				t.Fatalf("seed %d draws\n%sand then\n%s", seed, p, again)
 			}
@@ -215,8 +223,8 @@ func TestPlans(t *testing.T) {
 				paired++
 			}
 			for _, s := range p.Steps {
-				if s.Step != "" {
-					drawn[s.Fault+" "+s.Step] = true
+				if (s.Kind == "") != (s.fault.kinds == nil) {
+					t.Errorf("seed %d: %s", seed, s)
 				}
 				if s.At < firstFault-time.Second || s.At > lastFault || s.At-s.Before < 0 {
 					t.Errorf("seed %d: %s", seed, s)
@@ -227,10 +235,10 @@ func TestPlans(t *testing.T) {
 	if paired < plans*4/10 || paired > plans*6/10 {
 		t.Errorf("%d of %d plans have a pair", paired, plans)
 	}
-	for _, name := range []string{"freeze-leader", "leader-loses-lock", "put-sale-in-recovery"} {
-		for _, step := range leaderSteps {
-			if !drawn[name+" "+step] {
-				t.Errorf("%s is never at %s", name, step)
+	for _, f := range faults {
+		for _, kind := range f.kinds {
+			if !leads[fmt.Sprint(f.name, []string{kind})] {
+				t.Errorf("%s=%s never leads", f.name, kind)
 			}
 		}
 	}
@@ -243,12 +251,12 @@ func TestNamedPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"failpoint=before_answer:7", "step=leader_opens for=2s", "target=2 for=1s", "before=700ms"} {
+	for i, want := range []string{"failpoint=before_answer:7", "kind=leader_opens for=2s", "target=2 for=1s", "before=700ms"} {
 		if got := p.Steps[i].String(); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for _, text := range []string{"", "kill", "kill-api@3", "freeze-leader=leader_sleeps", "kill-api#x"} {
+	for _, text := range []string{"", "kill", "kill-api@3", "freeze-leader=leader_sleeps", "kill-api=leader_opens", "kill-api#x"} {
 		if p, err := planNamed(faults, 1, r, text); err == nil {
 			t.Errorf("%q is\n%s", text, p)
 		}

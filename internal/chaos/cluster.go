@@ -54,12 +54,13 @@ func (n needs) with(m needs) (needs, bool) {
 
 // cluster is two APIs and two workers as processes, with their own servers. Its methods are for the goroutine of the test.
 type cluster struct {
-	t      testing.TB
-	ctx    context.Context
-	dir    string // of logs
-	bin    string
-	common []string // environment
-	token  string
+	t        testing.TB
+	ctx      context.Context
+	dir      string // of logs
+	bin      string
+	common   []string // environment
+	token    string
+	database string // URL of the database, without a proxy
 
 	redis         *testenv.RedisServer   // nil with sentinels
 	sentinel      *testenv.SentinelRedis // nil without
@@ -77,15 +78,20 @@ type cluster struct {
 	drainTime time.Duration
 	visitors  int            // of a waiting room
 	healing   sync.WaitGroup // faults that are not healed yet
+	openings  openings
+	refused   refusals
 
-	steps    steps
-	leaders  leaders
-	bought   purchases
-	answers  answers
-	late     late
-	lost     time.Time // when Redis last lost memory
-	written  int64     // Redis' memory, a second before its end
-	snapshot []byte
+	steps      steps
+	leaders    leaders
+	bought     purchases
+	answers    answers
+	late       late
+	lost       time.Time // when Redis last lost memory
+	losing     time.Time // until when a fault takes keys from Redis
+	written    int64     // Redis' memory, a second before its end
+	snapshot   []byte
+	copied     *testenv.RedisServer // a copy of Redis; nil before the first
+	foreigners int                  // processes with a foreign database so far
 }
 
 // newCluster starts servers and programs, which stop when the test ends, and waits until all are ready.
@@ -137,6 +143,7 @@ func (c *cluster) startServers(want needs) (redisURL, databaseURL string) {
 	default:
 		databaseURL = testenv.Postgres(c.t)
 	}
+	c.database = databaseURL
 	var err error
 	c.pool, err = pgxpool.New(c.ctx, databaseURL)
 	c.must(err)
@@ -163,11 +170,13 @@ func (c *cluster) proxied(server string) (*proxy, string) {
 
 func (c *cluster) start(program string, i int, probes string, env ...string) *node {
 	c.t.Helper()
-	n, err := newNode(c.ctx, c.dir, program+"-"+strconv.Itoa(i+1), filepath.Join(c.bin, program), probes+"/readyz", append(env, c.common...)...)
+	n, err := newNode(c.ctx, c.dir, program+"-"+strconv.Itoa(i+1), c.program(program), probes+"/readyz", append(env, c.common...)...)
 	c.must(err)
 	c.t.Cleanup(n.close)
 	return n
 }
+
+func (c *cluster) program(name string) string { return filepath.Join(c.bin, name) }
 
 // ready waits until all processes are ready.
 func (c *cluster) ready(within time.Duration) error {

@@ -13,6 +13,8 @@ type fault struct {
 	name  string
 	needs needs
 	takes takes    // which copy of an order it destroys
+	kinds []string // of which one is drawn, or given as =kind: a step of a recovery, a key, a command
+	aside bool     // it must not close the sale while it lasts
 	costs []string // invariants that it may break: the loss is measured and is no failure
 
 	// draw chooses the parameters, the only difference between two injections.
@@ -39,7 +41,7 @@ type params struct {
 	Target    int           `json:"target,omitempty"` // which API or worker, from 1
 	Failpoint string        `json:"failpoint,omitempty"`
 	Hit       int           `json:"hit,omitempty"`  // number of the hit that kills the process
-	Step      string        `json:"step,omitempty"` // of a recovery, at which its leader stops
+	Kind      string        `json:"kind,omitempty"` // one of the fault's kinds
 	For       time.Duration `json:"for_ns,omitempty"`
 	Clock     time.Duration `json:"clock_ns,omitempty"`  // shift of the clock
 	Before    time.Duration `json:"before_ns,omitempty"` // age of the state that the fault restores
@@ -53,8 +55,8 @@ func (p params) String() string {
 	if p.Failpoint != "" {
 		parts = append(parts, "failpoint="+p.failpoint())
 	}
-	if p.Step != "" {
-		parts = append(parts, "step="+p.Step)
+	if p.Kind != "" {
+		parts = append(parts, "kind="+p.Kind)
 	}
 	if p.For > 0 {
 		parts = append(parts, "for="+p.For.String())

@@ -28,11 +28,24 @@ var faults = []fault{
 	{name: "worker-at-before_ack", draw: at("before_ack", 150), inject: restartWorker},
 	{name: "api-clock-off", takes: anAPI, draw: offBy(time.Hour), inject: restartAPI},
 	{name: "worker-clock-off", draw: offBy(time.Hour), inject: restartWorker},
-	{name: "freeze-worker", draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
+	{name: "freeze-worker", aside: true, draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
 		return done(c.worker(p).freeze(p.For))
 	}, heal: func(c *cluster, p params) { c.worker(p).thaw() }},
 	{name: "freeze-all-workers", draw: lasting(500*time.Millisecond, 2*time.Second), inject: freezeWorkers, heal: thawWorkers},
 	{name: "freeze-api", draw: lasting(500*time.Millisecond, 5*time.Second), inject: freezeAPI, heal: thawAPI},
+	{name: "clock-days", aside: true, kinds: programKinds, draw: func(r *rand.Rand) params {
+		p := lasting(3*time.Second, 10*time.Second)(r)
+		p.Clock = offBy([]time.Duration{time.Hour, 9 * 24 * time.Hour}[r.IntN(2)])(r).Clock
+		return p
+	}, inject: moveClock, heal: func(c *cluster, p params) {
+		if err := c.process(p).moveClock(0); err != nil {
+			c.bought.fail(err)
+		}
+	}},
+	{name: "blocked-log", aside: true, takes: redises, kinds: programKinds, draw: lasting(14*time.Second, 18*time.Second), inject: blockLog, heal: func(c *cluster, p params) {
+		c.process(p).log.unblock()
+	}},
+	{name: "foreign-database", aside: true, kinds: []string{foreignEmpty, foreignClone}, draw: lasting(3*time.Second, 8*time.Second), inject: startForeign},
 
 	// Redis keeps its memory. With everysec, writes that wait for a busy disk are in the process only, and are lost with it.
 	{name: "kill-redis-everysec", needs: redisAlone | everysec, takes: redises, inject: func(_ context.Context, c *cluster, _ params) error {
@@ -57,15 +70,15 @@ var faults = []fault{
 	{name: "flush-decisions", takes: redises, inject: func(ctx context.Context, c *cluster, _ params) error { return c.forget(ctx, ofDecisions) }},
 	{name: "flushall-frozen-api-short", takes: redises, draw: lasting(200*time.Millisecond, 800*time.Millisecond), inject: flushFrozen, heal: thawAPI},
 	{name: "flushall-frozen-api-long", takes: redises, draw: lasting(15*time.Second, 20*time.Second), inject: flushFrozen, heal: thawAPI},
-	{name: "freeze-leader", takes: redises, draw: atStep, inject: freezeLeader},
-	{name: "leader-loses-lock", takes: redises, draw: func(r *rand.Rand) params {
-		p := atStep(r)
+	{name: "freeze-leader", takes: redises, kinds: leaderSteps, draw: lasting(time.Second, 8*time.Second), inject: freezeLeader},
+	{name: "leader-loses-lock", takes: redises, kinds: leaderSteps, draw: func(r *rand.Rand) params {
+		p := lasting(time.Second, 8*time.Second)(r)
 		if r.IntN(2) == 0 { // it resumes in the middle of the next leader's work, rather than after it
 			p.For = between(r, 100*time.Millisecond, time.Second)
 		}
 		return p
 	}, inject: leaderLosesLock},
-	{name: "put-sale-in-recovery", takes: redises, draw: atStep, inject: putSaleInRecovery},
+	{name: "put-sale-in-recovery", takes: redises, kinds: leaderSteps, draw: lasting(time.Second, 8*time.Second), inject: putSaleInRecovery},
 	{name: "redis-loses-last-second", needs: redisAlone | everysec, takes: redises, draw: before(time.Second, time.Second), prepare: func(c *cluster) error {
 		c.written = c.redis.Written()
 		return nil
@@ -90,6 +103,13 @@ var faults = []fault{
 		c.sentinel.FailOver(p.Before)
 		return nil
 	}},
+
+	// Redis keeps its process, and loses a part of its memory.
+	{name: "stale-copy", needs: redisAlone, takes: redises, draw: before(500*time.Millisecond, 4*time.Second), prepare: copyRedis, inject: followCopy},
+	{name: "lost-key", takes: redises, kinds: itemKeys, inject: loseKey},
+	{name: "damaged-key", takes: redises, kinds: slices.Concat(itemKeys, []string{nextMissing, nextText}), inject: damageKey},
+	{name: "evict", takes: redises, kinds: []string{"volatile-lru", "volatile-random", "allkeys-random"}, draw: lasting(time.Second, 3*time.Second), inject: evict},
+	{name: "script-error", kinds: []string{"hset", "hdel", "sadd", "srem", "zadd", "zrem", "rpush"}, draw: lasting(time.Second, 7*time.Second), inject: forbid},
 
 	// Postgres.
 	{name: "kill-postgres", needs: postgresOwn, inject: func(_ context.Context, c *cluster, _ params) error {
@@ -161,6 +181,17 @@ func away(r *rand.Rand) params {
 	return params{Target: one(r), For: between(r, restartAfter, 2*time.Second)}
 }
 
+// programKinds are the kinds of faults of one process.
+var programKinds = []string{"api", "worker"}
+
+// process returns the target of a fault that has programKinds.
+func (c *cluster) process(p params) *node {
+	if p.Kind == "worker" {
+		return c.worker(p)
+	}
+	return c.api(p)
+}
+
 // at draws a process that dies at a failpoint.
 func at(failpoint string, hits int) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Failpoint: failpoint, Hit: 1 + r.IntN(hits)} }
@@ -228,11 +259,6 @@ func flushFrozen(ctx context.Context, c *cluster, p params) error {
 		return err
 	}
 	return flush(ctx, c, p)
-}
-
-// atStep draws a step of a recovery, and how long its leader is stopped there.
-func atStep(r *rand.Rand) params {
-	return params{Target: one(r), Step: leaderSteps[r.IntN(len(leaderSteps))], For: between(r, time.Second, 8*time.Second)}
 }
 
 // freezeLeader flushes Redis, and stops the process that leads the recovery.

@@ -15,10 +15,10 @@ var costly = []fault{
 }
 
 // splitCosts: an order is lost or comes too late, so its key gives another one, or its units are sold to others.
-var splitCosts = []string{"I1", "I4", "I7", "I15", "I16", "I18", "late"}
+var splitCosts = []string{"I1", "I4", "I7", "I15", "I16", "I18", "rejected"}
 
 // standbyCosts: besides, payments and ends of orders are lost, which buyers have seen.
-var standbyCosts = []string{"I1", "I2", "I4", "I7", "I9", "I11", "I14", "I15", "I16", "I18", "late"}
+var standbyCosts = []string{"I1", "I2", "I4", "I7", "I9", "I11", "I14", "I15", "I16", "I18", "rejected"}
 
 // splitBrain cuts the item's master and one API off from all others together. The balancer still sends requests to the API. The
 // replica takes over on the side of the majority. With deadly, the API's host dies before the sides meet again, so both copies

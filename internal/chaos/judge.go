@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -33,7 +34,6 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	res.SlowestMS = slowest(h).Milliseconds()
 	res.UnavailableMS = unavailable(h).Milliseconds()
 	res.Reached = c.reached()
-	c.must(c.pool.QueryRow(ctx, `SELECT count(*) FROM orders WHERE reason = 'recovered_late'`).Scan(&res.Late))
 	for _, finding := range report.Findings {
 		res.Judged = append(res.Judged, finding)
 		if finding.Verdict == rehearse.Breach {
@@ -43,7 +43,7 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	accepted = append(accepted, c.bought.before(time.Now())...)
 	looked, err := c.lookUndisturbed(ctx, accepted, h.Prefix)
 	c.must(err)
-	tooLate, err := c.tooLate(ctx, h, c.late.all())
+	rejected, err := c.rejected(ctx, h, c.late.all(), res.Rejected)
 	c.must(err)
 	raises, err := c.raises(ctx)
 	c.must(err)
@@ -52,14 +52,21 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	for _, err := range c.bought.failures() {
 		res.breach("harness", err.Error())
 	}
-	looked = append(append(looked, tooLate), led...)
+	looked = append(append(looked, rejected, c.refused.findings()), led...)
 	res.Looked = looked
+	reopened, api := c.openings.longest()
+	res.ReopenedMS = reopened.Milliseconds()
+	if reopened > reopenMost {
+		res.breach("open", fmt.Sprintf("%s took no orders for %.1f s while no fault was in effect", api, reopened.Seconds()))
+	}
 	for _, b := range looked {
-		switch b.Invariant {
-		case "I1":
+		switch {
+		case b.Invariant == "I1":
 			res.Lost += b.Count
-		case "I3", "I5":
+		case b.Invariant == "I3", b.Invariant == "I5":
 			res.Oversold += b.Count
+		case b.Title == unitNowhere:
+			res.Nowhere += b.Count
 		}
 		if b.Count > 0 {
 			res.breach(b.Invariant, "the databases: "+b.Title, b.Examples...)
@@ -97,15 +104,16 @@ func (c *cluster) recovery(ctx context.Context) (epoch int64, recovering bool, e
 	return epoch, err == nil && (fields[0] == nil || fields[1] != nil), err
 }
 
-// tooLate finds orders that were accepted and then rejected because a recovery went on without them, although no API that
-// accepted them was stopped long enough.
-func (c *cluster) tooLate(ctx context.Context, h *rehearse.History, stops []rehearse.Stop) (breaches, error) {
-	b := breaches{Invariant: "late", Title: "an order answered 202 and rejected although the API that answered was still running"}
-	rows, err := c.pool.Query(ctx, `SELECT order_id::text FROM orders WHERE status = 'rejected' AND reason = 'recovered_late' ORDER BY 1`)
+// rejected finds orders that were answered 202 and then rejected, for whatever reason, although no API that accepted them was stopped long
+// enough for a recovery to go on without them. It counts all that were answered 202 and rejected in byReason.
+func (c *cluster) rejected(ctx context.Context, h *rehearse.History, stops []rehearse.Stop, byReason map[string]int) (breaches, error) {
+	b := breaches{Invariant: "rejected", Title: "an order answered 202 and rejected although the API that answered was still running"}
+	rows, err := c.pool.Query(ctx, `SELECT order_id::text, reason FROM orders WHERE status = 'rejected' ORDER BY 1`)
 	if err != nil {
 		return b, err
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	type order struct{ ID, Reason string }
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[order])
 	if err != nil {
 		return b, err
 	}
@@ -119,9 +127,13 @@ func (c *cluster) tooLate(ctx context.Context, h *rehearse.History, stops []rehe
 	for _, id := range c.bought.before(time.Now()) {
 		promised[id], excused[id] = true, len(stops) > 0
 	}
-	for _, id := range ids {
-		if promised[id] && !excused[id] {
-			b.wrong("%s", id)
+	for _, o := range all {
+		if !promised[o.ID] {
+			continue
+		}
+		byReason[o.Reason]++
+		if !excused[o.ID] {
+			b.wrong("%s: %s", o.ID, o.Reason)
 		}
 	}
 	return b, nil

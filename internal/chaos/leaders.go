@@ -142,7 +142,7 @@ func (l *leaders) note(m monitored) {
 			values[fields[i-1]] = fields[i]
 		}
 		token, closed := values["recovering"]
-		if _, defines := values["run"]; !closed || !defines {
+		if _, defines := values["server"]; !closed || !defines {
 			return // sealing sets only recovering, and a script that opens a new item does not set it
 		}
 		of.tokens = append(of.tokens, token)

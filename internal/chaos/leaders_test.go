@@ -84,9 +84,9 @@ func TestLeadersAreSeen(t *testing.T) {
 		})
 	}
 	script := redis.NewScript(`
-		redis.call('HSET', KEYS[1], 'recovering', ARGV[1], 'next', 0, 'run', 'r"')
+		redis.call('HSET', KEYS[1], 'recovering', ARGV[1], 'next', 0, 'server', 'r"')
 		redis.call('HSET', KEYS[1], 'recovering', ARGV[1])
-		redis.call('HSET', KEYS[1], 'run', 'another')
+		redis.call('HSET', KEYS[1], 'server', 'another')
 		return redis.call('HDEL', KEYS[1], 'next', 'recovering')`)
 	watched()
 	must(t, script.Run(t.Context(), rdb, []string{itemKey(item, 2, "item")}, "z").Err())
@@ -94,9 +94,9 @@ func TestLeadersAreSeen(t *testing.T) {
 	server.Restart()
 	watched()
 	_, err := rdb.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		p.HSet(t.Context(), itemKey("other", 2, "item"), "run", "r", "recovering", 1)
-		p.HSet(t.Context(), itemKey("other", 2, "pending"), "run", "r", "recovering", 1)
-		p.HDel(t.Context(), itemKey("other", 2, "item"), "run")
+		p.HSet(t.Context(), itemKey("other", 2, "item"), "server", "r", "recovering", 1)
+		p.HSet(t.Context(), itemKey("other", 2, "pending"), "server", "r", "recovering", 1)
+		p.HDel(t.Context(), itemKey("other", 2, "item"), "server")
 		p.HDel(t.Context(), itemKey("last", 2, "item"), "recovering")
 		return nil
 	})
@@ -130,7 +130,7 @@ func (l *leaders) opened(name string, epoch int64) int {
 
 func TestLeadersAreJudged(t *testing.T) {
 	set := func(name, token string, epoch int64) monitored {
-		return monitored{"lua", []string{"HSET", itemKey(name, epoch, "item"), "run", "r", "recovering", token}}
+		return monitored{"lua", []string{"HSET", itemKey(name, epoch, "item"), "server", "r", "recovering", token}}
 	}
 	open := func(name string, epoch int64) monitored {
 		return monitored{"lua", []string{"HDEL", itemKey(name, epoch, "item"), "recovering"}}

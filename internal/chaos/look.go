@@ -96,26 +96,29 @@ func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (a
 		}
 		all = append(all, breaches{q.invariant, q.title, len(found), found[:min(len(found), 5)]})
 	}
-	units, err := c.lookAtStocks(ctx)
+	items, err := c.lookAtItems(ctx)
 	if err != nil {
 		return nil, err
 	}
 	queues, err := c.lookAtQueues(ctx)
-	return append(all, units, queues), err
+	return slices.Concat(all, items, []breaches{queues}), err
 }
 
-// lookAtStocks checks that each unit that Redis ever handed out is in exactly one place: free in Redis or sold in Postgres.
-func (c *cluster) lookAtStocks(ctx context.Context) (breaches, error) {
-	b := breaches{Invariant: "I6", Title: "a unit that is not in exactly one place"}
+// unitNowhere is the title of the finding of units that can never be sold.
+const unitNowhere = "a unit that is nowhere"
+
+// lookAtItems checks that each unit that Redis ever handed out is in exactly one place: free in Redis or sold in Postgres, and that
+// all keys of every item are whole.
+func (c *cluster) lookAtItems(ctx context.Context) ([]breaches, error) {
 	var epoch int64
 	if err := c.pool.QueryRow(ctx, `SELECT epoch FROM sales WHERE sale = $1`, sale).Scan(&epoch); err != nil {
-		return b, err
+		return nil, err
 	}
 	rows, err := c.pool.Query(ctx, `
 		SELECT item, coalesce(array_agg(unit) FILTER (WHERE unit IS NOT NULL), '{}')
 		FROM items LEFT JOIN order_units USING (sale, item) WHERE sale = $1 GROUP BY item`, sale)
 	if err != nil {
-		return b, err
+		return nil, err
 	}
 	type stock struct {
 		Item string
@@ -123,20 +126,26 @@ func (c *cluster) lookAtStocks(ctx context.Context) (breaches, error) {
 	}
 	stocks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stock])
 	if err != nil {
-		return b, err
+		return nil, err
 	}
 	rdb := c.rdb()
 	defer rdb.Close()
+	whole, nowhere, twice := breaches{Invariant: "I25", Title: "a key that is not whole"}, breaches{Invariant: "I6", Title: unitNowhere},
+		breaches{Invariant: "I6", Title: "a unit in two places, or an order still under way"}
 	for _, s := range stocks {
-		if err := lookAtStock(ctx, rdb, s.Item, epoch, s.Sold, &b); err != nil {
-			return b, fmt.Errorf("item %s in epoch %d: %w", s.Item, epoch, err)
+		if err := lookAtKeys(ctx, rdb, s.Item, epoch, &whole); err != nil {
+			return nil, fmt.Errorf("keys of item %s in epoch %d: %w", s.Item, epoch, err)
+		}
+		if err := lookAtStock(ctx, rdb, s.Item, epoch, s.Sold, &nowhere, &twice); err != nil && whole.Count == 0 {
+			return nil, fmt.Errorf("item %s in epoch %d: %w", s.Item, epoch, err)
 		}
 	}
-	slices.Sort(b.Examples)
-	return b, nil
+	slices.Sort(nowhere.Examples)
+	slices.Sort(twice.Examples)
+	return []breaches{whole, nowhere, twice}, nil
 }
 
-func lookAtStock(ctx context.Context, rdb redis.UniversalClient, name string, epoch int64, sold []int, b *breaches) error {
+func lookAtStock(ctx context.Context, rdb redis.UniversalClient, name string, epoch int64, sold []int, nowhere, twice *breaches) error {
 	next, err := rdb.HGet(ctx, itemKey(name, epoch, "item"), "next").Int()
 	if err != nil {
 		return fmt.Errorf("next: %w", err)
@@ -150,6 +159,9 @@ func lookAtStock(ctx context.Context, rdb redis.UniversalClient, name string, ep
 		places[u] = append(places[u], "sold")
 	}
 	for _, text := range free {
+		if text == sentinel {
+			continue
+		}
 		u, err := strconv.Atoi(text)
 		if err != nil {
 			return err
@@ -157,13 +169,17 @@ func lookAtStock(ctx context.Context, rdb redis.UniversalClient, name string, ep
 		places[u] = append(places[u], "free")
 	}
 	for u := 1; u <= next; u++ {
-		if len(places[u]) != 1 {
-			b.wrong("unit %d of %s is in %v", u, name, places[u])
+		switch len(places[u]) {
+		case 0:
+			nowhere.wrong("unit %d of %s", u, name)
+		case 1:
+		default:
+			twice.wrong("unit %d of %s is in %v", u, name, places[u])
 		}
 		delete(places, u)
 	}
 	for u, at := range places {
-		b.wrong("unit %d of %s is %v but was never handed out", u, name, at)
+		twice.wrong("unit %d of %s is %v but was never handed out", u, name, at)
 	}
 	for _, key := range []string{"pending", "outbox"} {
 		kind, n := rdb.HLen, int64(0)
@@ -172,8 +188,8 @@ func lookAtStock(ctx context.Context, rdb redis.UniversalClient, name string, ep
 		}
 		if n, err = kind(ctx, itemKey(name, epoch, key)).Result(); err != nil {
 			return err
-		} else if n > 0 {
-			b.wrong("%d orders of %s are %s", n, name, key)
+		} else if n > 1 { // the sentinel
+			twice.wrong("%d orders of %s are %s", n-1, name, key)
 		}
 	}
 	return nil

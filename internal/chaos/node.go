@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +15,6 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // restartAfter is the default time that a node stays down, like the restart delay of an init system.
@@ -21,17 +22,20 @@ const restartAfter = 100 * time.Millisecond
 
 // node is one process of the product. Whenever it ends it is restarted, as an init system would do. Safe for concurrent use.
 type node struct {
-	name string
-	path string
-	env  []string
-	live string // URL that answers 200 while the process is ready
+	name  string
+	path  string
+	env   []string
+	live  string // URL that answers 200 while the process is ready
+	log   *nodeLog
+	clock *os.File // by how many seconds the clock of the process is wrong, see shiftedClock
 
 	mu        sync.Mutex
 	cmd       *exec.Cmd     // nil between an end and the next start
 	failpoint string        // of the next start
 	armed     bool          // the running process will die at a failpoint
 	leaving   bool          // the running process was signalled to end
-	clock     time.Duration // shift of the clock, for every process of the node
+	wrong     time.Duration // shift of the clock, for every process of the node
+	moved     time.Duration // a further one, for now
 	away      time.Duration // down time until the next start
 	frozen    time.Time     // until when; zero: not frozen
 	killed    time.Time     // when a process last ended in any way
@@ -43,40 +47,46 @@ type node struct {
 
 // newNode starts a process that logs into dir.
 func newNode(ctx context.Context, dir, name, path, live string, env ...string) (*node, error) {
-	log, err := os.Create(filepath.Join(dir, name+".log"))
+	log, err := newNodeLog(filepath.Join(dir, name+".log"))
 	if err != nil {
 		return nil, err
 	}
+	clock, err := os.Create(filepath.Join(dir, name+".clock"))
+	if err != nil {
+		return nil, errors.Join(err, log.close())
+	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n := &node{name: name, path: path, env: env, live: live, away: restartAfter, changed: make(chan struct{}), stop: stop, over: make(chan struct{})}
+	n := &node{name: name, path: path, env: env, live: live, log: log, clock: clock, away: restartAfter, changed: make(chan struct{}), stop: stop, over: make(chan struct{})}
 	go func() {
 		defer close(n.over)
-		defer log.Close()
-		n.run(ctx, log)
+		defer clock.Close()
+		n.run(ctx)
+		if err := log.close(); err != nil {
+			panic("chaos: " + err.Error())
+		}
 	}()
 	return n, nil
 }
 
 // run keeps a process running until ctx ends.
-func (n *node) run(ctx context.Context, log io.Writer) {
+func (n *node) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
 		cmd := exec.Command(n.path) //nolint:noctx // its end is the node's business
-		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, n.env...)
+		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json", "CLOCK_FILE=" + n.clock.Name()}, n.env...)
 		if n.failpoint != "" {
 			cmd.Env = append(cmd.Env, "FAILPOINT="+n.failpoint)
 		}
-		if n.clock != 0 {
-			cmd.Env = append(cmd.Env, fmt.Sprintf("CLOCK_SHIFT=%d", int64(n.clock.Seconds())))
+		err := n.setClock()
+		if err == nil {
+			err = n.log.start(cmd)
 		}
-		cmd.Stderr = log
-		err := testenv.StartChild(cmd)
 		if err == nil {
 			n.cmd, n.frozen, n.armed, n.failpoint = cmd, time.Time{}, n.failpoint != "", ""
 		}
 		n.mu.Unlock()
 		if err != nil {
-			fmt.Fprintf(log, "chaos: start: %v\n", err)
+			fmt.Fprintf(n.log.file, "chaos: start: %v\n", err)
 		} else {
 			ended := context.AfterFunc(ctx, func() { n.end(cmd) })
 			_ = cmd.Wait()
@@ -128,9 +138,37 @@ func (n *node) restart(failpoint string, clock time.Duration) bool {
 		return false
 	}
 	n.failpoint, n.leaving = failpoint, true
-	n.clock += clock
+	n.wrong += clock
 	n.signal(syscall.SIGCONT)
 	return n.signal(syscall.SIGTERM)
+}
+
+// setClock makes the clock as wrong as it has to be. The caller holds mu.
+func (n *node) setClock() error {
+	_, err := n.clock.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64((n.wrong+n.moved)/time.Second)), 0)
+	return err
+}
+
+// moveClock shifts the clock of the running process and of the next ones by d, until it is called again.
+func (n *node) moveClock(d time.Duration) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.moved = d
+	return n.setClock()
+}
+
+// now returns the time by the clock of the process, to the second.
+func (n *node) now(ctx context.Context) (time.Time, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.live, http.NoBody)
+	if err != nil {
+		return time.Time{}, err
+	}
+	resp, err := quick.Do(req)
+	if err != nil {
+		return time.Time{}, err
+	}
+	resp.Body.Close()
+	return http.ParseTime(resp.Header.Get("Date"))
 }
 
 // freeze stops the process for at least d: its connections stay open, and its clock goes on.

@@ -46,10 +46,11 @@ func (s step) String() string {
 	return strings.TrimSpace(fmt.Sprintf("+%.3fs  %-28s %s", s.At.Seconds(), s.Fault, s.params))
 }
 
-// newPlan draws a plan of up to five faults. Consecutive seeds begin with consecutive faults of the table.
+// newPlan draws a plan of up to five faults. Consecutive seeds begin with consecutive faults of the table, each kind of a fault in its turn.
 func newPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 0x6368616f73))
-	lead := &faults[seed%uint64(len(faults))]
+	turns := ofEachKind(faults)
+	lead := &turns[seed%uint64(len(turns))]
 	chosen := []*fault{lead}
 	want := lead.needs
 	for range 2 + r.IntN(3) {
@@ -59,6 +60,21 @@ func newPlan(seed uint64) plan {
 		}
 	}
 	return planOf(seed, r, chosen...)
+}
+
+// ofEachKind returns the faults of a table, one that has kinds once for each of them.
+func ofEachKind(table []fault) (all []fault) {
+	for _, f := range table {
+		if f.kinds == nil {
+			all = append(all, f)
+		}
+		for i := range f.kinds {
+			one := f
+			one.kinds = f.kinds[i : i+1]
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // pileUp are faults that make uncommitted orders accumulate before Redis loses its memory.
@@ -101,6 +117,9 @@ func exactly(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 		s := step{Fault: f.name, fault: f, At: between(r, firstFault, lastFault)}
 		if f.draw != nil {
 			s.params = f.draw(r)
+		}
+		if f.kinds != nil {
+			s.Kind = f.kinds[r.IntN(len(f.kinds))]
 		}
 		s.At = max(s.At, firstFault+s.Before)
 		p.Steps = append(p.Steps, s)
@@ -154,8 +173,8 @@ func (p plan) String() string {
 //
 //	hold-commits@3s~2s,kill-api#1@3.5s,api-at-before_answer!20,freeze-leader=leader_opens,flushall
 //
-// with the time, the duration, the target, the hit of the failpoint, the step of a recovery, and how far the restored state
-// goes back (<500ms). Parameters that are left out are drawn from the seed.
+// with the time, the duration, the target, the hit of the failpoint, the kind (the step of a recovery, for instance), and how far the
+// restored state goes back (<500ms). Parameters that are left out are drawn from the seed.
 func planNamed(table []fault, seed uint64, r *rand.Rand, text string) (plan, error) {
 	const marks = "#@~!=<"
 	var (
@@ -187,8 +206,8 @@ func planNamed(table []fault, seed uint64, r *rand.Rand, text string) (plan, err
 				case '!':
 					s.Hit, err = strconv.Atoi(value)
 				case '=':
-					if s.Step = value; !slices.Contains(leaderSteps, value) {
-						err = fmt.Errorf("a recovery has no step %q; it has %v", value, leaderSteps)
+					if s.Kind = value; !slices.Contains(s.fault.kinds, value) {
+						err = fmt.Errorf("it has no kind %q, only %v", value, s.fault.kinds)
 					}
 				case '@':
 					s.At, err = time.ParseDuration(value)

@@ -25,7 +25,7 @@ const (
 	soldWithin = 20 * time.Second
 )
 
-// purchases are the orders of the harness itself, of items that the crowd does not buy. Safe for concurrent use.
+// purchases are the orders of the harness itself. Safe for concurrent use.
 type purchases struct {
 	mu       sync.Mutex
 	items    int                  // put so far; guarded by mu
@@ -42,6 +42,18 @@ func (p *purchases) add(id string) {
 	if _, known := p.promised[id]; !known {
 		p.promised[id] = time.Now()
 	}
+}
+
+// accept adds the order of a response with 202.
+func (p *purchases) accept(body []byte) bool {
+	var order struct {
+		ID string `json:"order_id"`
+	}
+	if json.Unmarshal(body, &order) != nil || order.ID == "" {
+		return false
+	}
+	p.add(order.ID)
+	return true
 }
 
 func (p *purchases) newItem() string {
@@ -152,12 +164,8 @@ func (c *cluster) buy(ctx context.Context, name, buyer string, i int, until time
 	key, body := rand.Text(), fmt.Appendf(nil, `{"item":%q}`, name)
 	for ; time.Now().Before(until); i++ {
 		code, said, err := c.call(ctx, http.MethodPost, c.public[i%len(c.public)]+"/v1/sales/"+sale+"/orders", body, "X-User-ID", buyer, "Idempotency-Key", key)
-		var order struct {
-			ID string `json:"order_id"`
-		}
 		switch {
-		case err == nil && code == http.StatusAccepted && json.Unmarshal(said, &order) == nil && order.ID != "":
-			c.bought.add(order.ID)
+		case err == nil && code == http.StatusAccepted && c.bought.accept(said):
 			return false
 		case err == nil && code == http.StatusConflict && strings.Contains(string(said), "sold_out"):
 			return true

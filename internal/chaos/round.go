@@ -64,9 +64,10 @@ func (c *cluster) run(p plan) *result {
 		defer close(over)
 		report, err = rehearse.Run(ctx, o)
 	}()
-	judgeRoom := func(*result) {}
+	judgeRoom, endWatch := func(*result) {}, func() {}
 	select {
 	case at := <-begun.at:
+		endWatch = c.watchOpenings(ctx)
 		judgeRoom = c.throughARoom(ctx, p)
 		c.follow(ctx, at, p, res)
 		periodic.Pause(ctx, time.Until(at.Add(c.wave+time.Second))) // processes that are to die at a failpoint have until then
@@ -74,6 +75,7 @@ func (c *cluster) run(p plan) *result {
 		c.must(fmt.Errorf("the crowd did not start: %w", err))
 	}
 	c.must(c.heal(ctx))
+	endWatch()
 	c.drain(ctx, over)
 	<-over
 	if report == nil {
@@ -111,8 +113,10 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 		switch safe := c.safe(ctx, t.fault.takes); {
 		case safe && t.fault.prepare != nil && !t.prepared:
 			// Only now, so that the fault restores a state of exactly the planned age.
+			began := time.Now()
 			c.must(t.fault.prepare(c))
 			t.prepared, t.at = true, time.Now().Add(t.Before)
+			c.openings.effect(began, t.at)
 			turns = append(turns, t)
 		case safe && c.inject(ctx, start, t.step, res):
 		case time.Now().After(t.until):
@@ -128,7 +132,11 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 // inject injects one fault. It reports whether the step is done: if a process is down just now, or no client is connected to a
 // server, the fault can be retried a moment later.
 func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) bool {
+	began := time.Now()
 	err := s.fault.inject(ctx, c, s.params)
+	if !s.fault.aside {
+		c.openings.effect(began, time.Now().Add(s.For))
+	}
 	if s.fault.heal != nil { // also after an error, because the fault may be partly injected
 		c.healing.Go(func() {
 			periodic.Pause(ctx, s.For)
@@ -144,6 +152,9 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 	}
 	c.t.Logf("seed %d: +%.3fs %s", res.Seed, time.Since(start).Seconds(), s)
 	res.Injected[s.Fault]++
+	if s.Kind != "" {
+		res.Kinds[s.Fault+"="+s.Kind]++
+	}
 	if s.fault.takes == redises {
 		c.lost = time.Now()
 		c.late.loss(c.lost)
@@ -161,10 +172,12 @@ func (c *cluster) heal(ctx context.Context) error {
 	}
 	for _, n := range c.nodes() { // nothing is frozen any more: the plan is finished
 		if _, ending := n.lastEnd(); ending {
+			began := time.Now()
 			n.restart("", 0)
 			if !n.ended(ctx) {
 				return ctx.Err()
 			}
+			c.openings.effect(began, time.Now())
 		}
 	}
 	if c.redisProxy != nil {

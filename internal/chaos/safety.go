@@ -36,7 +36,7 @@ func (c *cluster) redisHasAll(ctx context.Context) bool {
 	if c.lost.IsZero() {
 		return true
 	}
-	if time.Since(c.lost) < flushed {
+	if time.Since(c.lost) < flushed || time.Now().Before(c.losing) {
 		return false
 	}
 	rdb := c.rdb()

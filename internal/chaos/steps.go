@@ -80,14 +80,16 @@ func (s *steps) await(ctx context.Context, fault, step string) (pid int) {
 // flushedLeader flushes Redis, and makes the leader of the following recovery stop at a step. It calls then with the leader's
 // pid, or with 0 if none reached the step.
 func (c *cluster) flushedLeader(ctx context.Context, fault string, p params, how string, then func(pid int)) error {
-	if err := c.steps.arm(p.Step, how); err != nil {
+	if err := c.steps.arm(p.Kind, how); err != nil {
 		return err
 	}
+	began := time.Now()
 	err := flush(ctx, c, p)
 	c.healing.Go(func() {
-		pid := c.steps.await(ctx, fault, p.Step)
+		defer func() { c.openings.effect(began, time.Now()) }()
+		pid := c.steps.await(ctx, fault, p.Kind)
 		if pid != 0 {
-			c.t.Logf("%s: %s stopped at %s", fault, c.nameOf(pid), p.Step)
+			c.t.Logf("%s: %s stopped at %s", fault, c.nameOf(pid), p.Kind)
 		}
 		then(pid)
 	})

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -17,22 +18,25 @@ type result struct {
 	Counted  []string       `json:"counted,omitempty"` // such breaches
 	Plan     []string       `json:"plan"`
 	Injected map[string]int `json:"injected"`
+	Kinds    map[string]int `json:"kinds,omitempty"` // of the faults that have kinds, as fault=kind
 	Reached  int            `json:"failpoints_reached"`
 	Stopped  map[string]int `json:"leaders_stopped,omitempty"` // by fault and step
 	Skipped  []string       `json:"skipped,omitempty"`         // faults that found nothing to break, or would have destroyed a last copy
 
-	Calls         int     `json:"calls"`
-	Accepted      int     `json:"accepted"` // orders answered 202
-	Lost          int     `json:"lost"`     // of these, neither a row nor a dead letter
-	Oversold      int     `json:"oversold"` // units
-	Late          int     `json:"recovered_late"`
-	Visitors      int     `json:"visitors,omitempty"` // of a waiting room
-	Ordered       int     `json:"ordered,omitempty"`  // of these, who had a turn and an order
-	Raised        int     `json:"epochs_raised"`
-	Loads         int     `json:"loads"`          // of an item in an epoch, as far as recorded
-	SlowestMS     int64   `json:"slowest_ms"`     // from a 202 until its buyer saw the next status
-	UnavailableMS int64   `json:"unavailable_ms"` // longest time with only 503 and lost responses
-	Took          float64 `json:"took_s"`
+	Calls         int            `json:"calls"`
+	Accepted      int            `json:"accepted"`           // orders answered 202
+	Lost          int            `json:"lost"`               // of these, neither a row nor a dead letter
+	Rejected      map[string]int `json:"accepted_rejected"`  // of these, rejected, by reason
+	Oversold      int            `json:"oversold"`           // units
+	Nowhere       int            `json:"nowhere"`            // units neither free nor sold in the end
+	Visitors      int            `json:"visitors,omitempty"` // of a waiting room
+	Ordered       int            `json:"ordered,omitempty"`  // of these, who had a turn and an order
+	Raised        int            `json:"epochs_raised"`
+	Loads         int            `json:"loads"`          // of an item in an epoch, as far as recorded
+	SlowestMS     int64          `json:"slowest_ms"`     // from a 202 until its buyer saw the next status
+	UnavailableMS int64          `json:"unavailable_ms"` // longest time with only 503 and lost responses
+	ReopenedMS    int64          `json:"reopened_ms"`    // longest time in which an API took no orders after the end of a fault
+	Took          float64        `json:"took_s"`
 
 	Breaches []string           `json:"breaches,omitempty"`
 	Judged   []rehearse.Finding `json:"judged,omitempty"`
@@ -40,7 +44,7 @@ type result struct {
 }
 
 func newResult(p plan) *result {
-	r := &result{Seed: p.Seed, Injected: make(map[string]int)}
+	r := &result{Seed: p.Seed, Injected: make(map[string]int), Kinds: make(map[string]int), Rejected: make(map[string]int)}
 	for _, s := range p.Steps {
 		r.Plan = append(r.Plan, s.String())
 		r.Double = r.Double || s.Fault == double.name
@@ -71,8 +75,9 @@ func (r *result) String() string {
 	if !r.ok() {
 		verdict = fmt.Sprintf("BROKEN (%d)", len(r.Breaches))
 	}
-	return fmt.Sprintf("seed %d: %-10s accepted %d  lost %d  oversold %d  late %d  slowest %.1fs  503 for %.1fs  took %.0fs  %s",
-		r.Seed, verdict, r.Accepted, r.Lost, r.Oversold, r.Late, float64(r.SlowestMS)/1000, float64(r.UnavailableMS)/1000, r.Took, counts(r.Injected))
+	return fmt.Sprintf("seed %d: %-10s accepted %d  lost %d  rejected %d  oversold %d  nowhere %d  slowest %.1fs  503 for %.1fs  reopened in %.1fs  took %.0fs  %s",
+		r.Seed, verdict, r.Accepted, r.Lost, total(r.Rejected), r.Oversold, r.Nowhere, float64(r.SlowestMS)/1000, float64(r.UnavailableMS)/1000,
+		float64(r.ReopenedMS)/1000, r.Took, counts(r.Injected))
 }
 
 // counts formats numbers by name.
@@ -88,38 +93,51 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, " ")
 }
 
+// total returns the sum of numbers.
+func total(m map[string]int) (sum int) {
+	for _, n := range m {
+		sum += n
+	}
+	return sum
+}
+
 // summary is the sum of several rounds. It marshals to JSON.
 type summary struct {
+	Commit        string         `json:"commit,omitempty"` // of the working tree, with "-dirty" if it is changed
+	Seeds         []uint64       `json:"seeds"`
 	Rounds        int            `json:"rounds"`
 	Broken        []uint64       `json:"broken,omitempty"` // seeds
 	Injected      map[string]int `json:"injected"`
+	Kinds         map[string]int `json:"kinds"`
 	Reached       int            `json:"failpoints_reached"`
 	Stopped       map[string]int `json:"leaders_stopped"`
 	Skipped       int            `json:"skipped"`
 	Calls         int            `json:"calls"`
 	Accepted      int            `json:"accepted"`
 	Lost          int            `json:"lost"`
+	Rejected      map[string]int `json:"accepted_rejected"`
 	Oversold      int            `json:"oversold"`
-	Late          int            `json:"recovered_late"`
+	Nowhere       int            `json:"nowhere"`
 	Raised        int            `json:"epochs_raised"`
 	Loads         int            `json:"loads"`
 	SlowestMS     int64          `json:"slowest_ms"`
 	UnavailableMS int64          `json:"unavailable_ms"`
+	ReopenedMS    int64          `json:"reopened_ms"`
 	Results       []*result      `json:"results"`
 }
 
 func sum(results []*result) *summary {
-	s := &summary{Injected: make(map[string]int), Stopped: make(map[string]int), Results: results}
+	s := &summary{Commit: commit(), Injected: make(map[string]int), Kinds: make(map[string]int), Stopped: make(map[string]int), Rejected: make(map[string]int), Results: results}
 	for _, r := range results {
 		s.Rounds++
+		s.Seeds = append(s.Seeds, r.Seed)
 		if !r.ok() {
 			s.Broken = append(s.Broken, r.Seed)
 		}
-		for name, n := range r.Injected {
-			s.Injected[name] += n
-		}
-		for at, n := range r.Stopped {
-			s.Stopped[at] += n
+		for _, pair := range [][2]map[string]int{{s.Injected, r.Injected}, {s.Kinds, r.Kinds}, {s.Stopped, r.Stopped}, {s.Rejected, r.Rejected}} {
+			for name, n := range pair[1] {
+				pair[0][name] += n
+			}
 		}
 		s.Reached += r.Reached
 		s.Skipped += len(r.Skipped)
@@ -127,12 +145,19 @@ func sum(results []*result) *summary {
 		s.Accepted += r.Accepted
 		s.Lost += r.Lost
 		s.Oversold += r.Oversold
-		s.Late += r.Late
+		s.Nowhere += r.Nowhere
 		s.Raised += r.Raised
 		s.Loads += r.Loads
-		s.SlowestMS, s.UnavailableMS = max(s.SlowestMS, r.SlowestMS), max(s.UnavailableMS, r.UnavailableMS)
+		s.SlowestMS, s.UnavailableMS, s.ReopenedMS = max(s.SlowestMS, r.SlowestMS), max(s.UnavailableMS, r.UnavailableMS), max(s.ReopenedMS, r.ReopenedMS)
 	}
+	slices.Sort(s.Seeds)
 	return s
+}
+
+// commit returns the commit of the working tree; "" without one.
+func commit() string {
+	out, _ := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*").Output() //nolint:noctx // it reads a few files
+	return strings.TrimSpace(string(out))
 }
 
 // skipped returns the faults that were not injected, and why.
@@ -146,15 +171,11 @@ func (s *summary) skipped() (all []string) {
 // String returns the summary as text.
 func (s *summary) String() string {
 	var b strings.Builder
-	injected := 0
-	for _, n := range s.Injected {
-		injected += n
-	}
-	fmt.Fprintf(&b, "rounds                        %d\n", s.Rounds)
+	fmt.Fprintf(&b, "rounds                        %d, at commit %s\n", s.Rounds, s.Commit)
 	fmt.Fprintf(&b, "broken                        %d %v\n", len(s.Broken), s.Broken)
-	fmt.Fprintf(&b, "faults injected               %d (%d skipped, %d deaths at failpoints)\n", injected, s.Skipped, s.Reached)
+	fmt.Fprintf(&b, "faults injected               %d (%d skipped, %d deaths at failpoints)\n", total(s.Injected), s.Skipped, s.Reached)
 	for _, name := range slices.Sorted(maps.Keys(s.Injected)) {
-		fmt.Fprintf(&b, "  %-27s %d\n", name, s.Injected[name])
+		fmt.Fprintf(&b, "  %-27s %d  %s\n", name, s.Injected[name], counts(kindsOf(s.Kinds, name)))
 	}
 	for _, at := range slices.Sorted(maps.Keys(s.Stopped)) {
 		fmt.Fprintf(&b, "  stopped by %-42s %d\n", at, s.Stopped[at])
@@ -163,9 +184,22 @@ func (s *summary) String() string {
 	fmt.Fprintf(&b, "calls                         %d\n", s.Calls)
 	fmt.Fprintf(&b, "orders accepted               %d\n", s.Accepted)
 	fmt.Fprintf(&b, "orders lost                   %d\n", s.Lost)
+	fmt.Fprintf(&b, "orders accepted and rejected  %d  %s\n", total(s.Rejected), counts(s.Rejected))
 	fmt.Fprintf(&b, "units oversold                %d\n", s.Oversold)
-	fmt.Fprintf(&b, "rejected as recovered late    %d\n", s.Late)
+	fmt.Fprintf(&b, "units nowhere                 %d\n", s.Nowhere)
 	fmt.Fprintf(&b, "longest time to a final state %.1f s\n", float64(s.SlowestMS)/1000)
 	fmt.Fprintf(&b, "longest time of 503           %.1f s\n", float64(s.UnavailableMS)/1000)
+	fmt.Fprintf(&b, "longest time to reopen        %.1f s after the end of a fault\n", float64(s.ReopenedMS)/1000)
 	return b.String()
+}
+
+// kindsOf returns the counts of one fault's kinds.
+func kindsOf(all map[string]int, fault string) map[string]int {
+	kinds := make(map[string]int)
+	for name, n := range all {
+		if kind, is := strings.CutPrefix(name, fault+"="); is {
+			kinds[kind] = n
+		}
+	}
+	return kinds
 }

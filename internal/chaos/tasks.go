@@ -83,7 +83,9 @@ func pendingRecords(ctx context.Context, rdb redis.UniversalClient) (records [][
 			return nil, err
 		}
 		for _, v := range values {
-			records = append(records, []byte(v))
+			if v != "" { // of the sentinel
+				records = append(records, []byte(v))
+			}
 		}
 	}
 	return records, nil

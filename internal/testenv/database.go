@@ -1,11 +1,14 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -77,6 +80,30 @@ func newDatabase(t testing.TB, template string) string {
 		}
 	})
 	return withDatabase(admin, name)
+}
+
+// Clone returns the URL of a database with the content of another one, otherwise like Postgres.
+func Clone(t testing.TB, url string) string {
+	t.Helper()
+	copied := Postgres(t)
+	bin, err := postgresBin()
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	var dumping, restoring bytes.Buffer
+	dump := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_dump"), "--no-owner", "--dbname", url)
+	restore := exec.CommandContext(t.Context(), filepath.Join(bin, "psql"), "--quiet", "--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--output", os.DevNull, "--dbname", copied)
+	dump.Stderr, restore.Stderr = &dumping, &restoring
+	if restore.Stdin, err = dump.StdoutPipe(); err == nil {
+		err = dump.Start()
+	}
+	if err != nil {
+		t.Fatalf("testenv: clone: %v", err)
+	}
+	if err := errors.Join(restore.Run(), dump.Wait()); err != nil {
+		t.Fatalf("testenv: clone: %v: %s%s", err, &dumping, &restoring)
+	}
+	return copied
 }
 
 const syntaxError = "42601" // SQLSTATE

@@ -87,9 +87,40 @@ func (r *RedisServer) RestartEmpty() {
 func (r *RedisServer) StartReplica(args ...string) *RedisServer {
 	r.t.Helper()
 	replica := StartRedis(r.t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(r.s.port)}, args...)...)
+	replica.awaitMaster(r)
+	return replica
+}
+
+// Follow makes this running server a replica of another one, and waits until it has its data. What only this server has is lost.
+func (r *RedisServer) Follow(master *RedisServer) {
+	r.t.Helper()
+	r.replicaOf("127.0.0.1", strconv.Itoa(master.s.port))
+	r.awaitMaster(master)
+}
+
+// Promote ends Follow, or what StartReplica began: the server keeps its data and accepts writes.
+func (r *RedisServer) Promote() {
+	r.t.Helper()
+	r.replicaOf("NO", "ONE")
+}
+
+func (r *RedisServer) replicaOf(host, port string) {
+	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	for addr, line := range map[string]string{replica.Addr(): "master_link_status:up", r.Addr(): "state=online"} {
+	rdb := redisClient(r.Addr())
+	defer rdb.Close()
+	if err := rdb.ReplicaOf(ctx, host, port).Err(); err != nil {
+		r.t.Fatalf("testenv: replica: %v", err)
+	}
+}
+
+// awaitMaster waits until this server and its master have finished the first synchronization.
+func (r *RedisServer) awaitMaster(master *RedisServer) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for addr, line := range map[string]string{r.Addr(): "master_link_status:up", master.Addr(): "state=online"} {
 		rdb := redisClient(addr)
 		err := awaitInfo(ctx, rdb, line)
 		_ = rdb.Close()
@@ -97,7 +128,6 @@ func (r *RedisServer) StartReplica(args ...string) *RedisServer {
 			r.t.Fatalf("testenv: replica: %v", err)
 		}
 	}
-	return replica
 }
 
 func redisURL(s *server) string { return "redis://" + s.addr() + "/0" }

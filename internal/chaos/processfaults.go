@@ -1,0 +1,120 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// moveClock shifts the wall clock of a running process. It counts only if the process has the shifted time then.
+func moveClock(ctx context.Context, c *cluster, p params) error {
+	n := c.process(p)
+	if err := n.moveClock(p.Clock); err != nil {
+		return err
+	}
+	now, err := n.now(ctx)
+	if err != nil {
+		return errNothingThere // it is down or frozen
+	}
+	if wrong := now.Sub(time.Now()); (wrong-p.Clock).Abs() > time.Minute && (wrong-p.Clock).Abs() > p.Clock.Abs()/2 {
+		return fmt.Errorf("the clock of %s is wrong by %v instead of %v", n.name, wrong, p.Clock)
+	}
+	return nil
+}
+
+// blockLog lets a process write nothing to its log, and flushes Redis, so that it has to take part in a recovery.
+func blockLog(ctx context.Context, c *cluster, p params) error {
+	if err := c.process(p).log.block(); err != nil {
+		return err
+	}
+	return flush(ctx, c, p)
+}
+
+// Kinds of foreign databases.
+const (
+	foreignEmpty = "empty" // an API with another, empty database
+	foreignClone = "clone" // an API and a worker with a copy of the database
+)
+
+// startForeign starts programs with the same Redis and namespace, and another database. They must refuse to work until they are stopped.
+func startForeign(ctx context.Context, c *cluster, p params) error {
+	var database string
+	if p.Kind == foreignClone {
+		database = testenv.Clone(c.t, c.database)
+	} else {
+		database = testenv.Postgres(c.t)
+	}
+	c.foreigners++
+	env := append(slices.Clone(c.common), "DATABASE_URL="+database+"&pool_max_conns=8")
+	public, internal, probes := freeAddr(), freeAddr(), freeAddr()
+	foreign := []*node{c.foreign("api", internal, append(env, "LISTEN="+public, "INTERNAL_LISTEN="+internal))}
+	if p.Kind == foreignClone {
+		foreign = append(foreign, c.foreign("worker", probes, append(env, "WORKER_LISTEN="+probes)))
+	}
+	number := c.foreigners
+	c.healing.Go(func() {
+		until, cancel := context.WithTimeout(ctx, p.For)
+		defer cancel()
+		for i := 0; periodic.Pause(until, 100*time.Millisecond); i++ {
+			c.refused.order(until, c, "http://"+public, number, i)
+			for _, n := range foreign {
+				c.refused.ready(until, n)
+			}
+		}
+		for _, n := range foreign {
+			n.close()
+		}
+	})
+	return nil
+}
+
+func (c *cluster) foreign(program, probes string, env []string) *node {
+	n, err := newNode(c.ctx, c.dir, fmt.Sprintf("foreign-%s-%d", program, c.foreigners), c.program(program), "http://"+probes+"/readyz", env...)
+	c.must(err)
+	c.t.Cleanup(n.close)
+	return n
+}
+
+// refusals checks that programs with a foreign database take no orders. Safe for concurrent use.
+type refusals struct {
+	mu    sync.Mutex
+	found breaches // guarded by mu
+}
+
+func (r *refusals) wrong(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found.wrong(format, args...)
+}
+
+// findings returns what they did.
+func (r *refusals) findings() breaches {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return breaches{"foreign", "a process with a foreign database worked", r.found.Count, r.found.Examples}
+}
+
+// order sends an order to a foreign API, whose only correct response is that it is unavailable.
+func (r *refusals) order(ctx context.Context, c *cluster, public string, number, i int) {
+	buyer := fmt.Sprintf("%sforeign-%d-%d", ourBuyers, number, i)
+	code, said, err := c.call(ctx, http.MethodPost, public+"/v1/sales/"+sale+"/orders", []byte(`{"item":"`+item+`"}`), "X-User-ID", buyer, "Idempotency-Key", buyer)
+	if err == nil && code != http.StatusServiceUnavailable {
+		r.wrong("an order was answered with %d: %s", code, strings.TrimSpace(string(said[:min(len(said), 120)])))
+	}
+}
+
+// ready checks that a foreign process is not ready.
+func (r *refusals) ready(ctx context.Context, n *node) {
+	attempt, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if n.ready(attempt) == nil {
+		r.wrong("%s was ready", n.name)
+	}
+}
