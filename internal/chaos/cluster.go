@@ -81,17 +81,18 @@ type cluster struct {
 	openings  openings
 	refused   refusals
 
-	steps      steps
-	leaders    leaders
-	bought     purchases
-	answers    answers
-	late       late
-	lost       time.Time // when Redis last lost memory
-	losing     time.Time // until when a fault takes keys from Redis
-	written    int64     // Redis' memory, a second before its end
-	snapshot   []byte
-	copied     *testenv.RedisServer // a copy of Redis; nil before the first
-	foreigners int                  // processes with a foreign database so far
+	steps       steps
+	leaders     leaders
+	bought      purchases
+	answers     answers
+	late        late
+	lost        time.Time // when Redis last lost memory
+	losing      time.Time // until when a fault takes keys from Redis
+	clocksWrong bool      // the clock of a process was wrong
+	written     int64     // Redis' memory, a second before its end
+	snapshot    []byte
+	copied      *testenv.RedisServer // a copy of Redis; nil before the first
+	foreigners  int                  // processes with a foreign database so far
 }
 
 // newCluster starts servers and programs, which stop when the test ends, and waits until all are ready.

@@ -215,10 +215,12 @@ func before(from, to time.Duration) func(*rand.Rand) params {
 
 // restartAPI stops an API gracefully, as a deployment would, and starts one that dies at a failpoint or has a wrong clock.
 func restartAPI(_ context.Context, c *cluster, p params) error {
+	c.clocksWrong = c.clocksWrong || p.Clock != 0
 	return done(c.api(p).restart(p.failpoint(), p.Clock))
 }
 
 func restartWorker(_ context.Context, c *cluster, p params) error {
+	c.clocksWrong = c.clocksWrong || p.Clock != 0
 	return done(c.worker(p).restart(p.failpoint(), p.Clock))
 }
 

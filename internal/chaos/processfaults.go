@@ -16,6 +16,7 @@ import (
 // moveClock shifts the wall clock of a running process. It counts only if the process has the shifted time then.
 func moveClock(ctx context.Context, c *cluster, p params) error {
 	n := c.process(p)
+	c.clocksWrong = true
 	if err := n.moveClock(p.Clock); err != nil {
 		return err
 	}

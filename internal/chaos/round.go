@@ -190,7 +190,8 @@ func (c *cluster) heal(ctx context.Context) error {
 	return c.ready(healTime)
 }
 
-// drain waits until the crowd has seen everything settle, and then, for up to drainTime, until no task is left. Asynq looks for tasks
+// drain waits until the crowd has seen everything settle, and then, for up to drainTime, until no task is left and the orders of the
+// harness itself have ended. Asynq looks for tasks
 // of dead workers when a server starts, and then once a minute, so restarting the workers when there are such tasks shortens the wait.
 func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 	again := time.NewTicker(time.Second)
@@ -205,7 +206,7 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 		case <-again.C:
 		}
 		if over == nil {
-			if left, err := c.lookAtQueues(ctx); err == nil && left.Count == 0 || time.Now().After(until) {
+			if c.settled(ctx) || time.Now().After(until) {
 				return
 			}
 		}
@@ -221,6 +222,18 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 		}
 		c.must(c.ready(healTime))
 	}
+}
+
+// settled reports whether no task is left in a queue, no order waits for its payment, and no unit for its return.
+func (c *cluster) settled(ctx context.Context) bool {
+	var waiting bool
+	err := c.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM orders WHERE sale = $1 AND status = 'confirmed' AND pay_before IS NOT NULL) OR EXISTS (SELECT FROM order_returns)`, sale).Scan(&waiting)
+	if err != nil || waiting {
+		return false
+	}
+	left, err := c.lookAtQueues(ctx)
+	return err == nil && left.Count == 0
 }
 
 // reached counts how often a process died at its failpoint.

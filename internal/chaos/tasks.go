@@ -123,23 +123,43 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 // of 30 s every 5 s, so a lease that was not extended for 15 s belongs to a dead worker. Asynq only hands out such tasks when a
 // worker starts, and only if their lease ended more than 30 s ago.
 func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) {
+	now := time.Now()
+	ended := now.Add(-time.Minute)
+	if n, err = c.moveTasks(ctx, "lease", time.Time{}, now.Add(15*time.Second), ended); err != nil || !c.clocksWrong {
+		return n, err
+	}
+	// A worker whose clock was ahead leases tasks for hours, and postpones them by as much.
+	ahead, err := c.moveTasks(ctx, "lease", now.Add(time.Minute), time.Time{}, ended)
+	for _, state := range []string{"retry", "scheduled"} {
+		if err == nil {
+			_, err = c.moveTasks(ctx, state, now.Add(10*time.Minute), time.Time{}, now)
+		}
+	}
+	return n + ahead, err
+}
+
+// moveTasks sets the time of the tasks of a state whose time is between two others, and returns their number. The zero time is no limit.
+func (c *cluster) moveTasks(ctx context.Context, state string, from, until, to time.Time) (n int, err error) {
 	rdb := c.rdb()
 	defer rdb.Close()
-	leases, err := keysOf(ctx, rdb, "asynq:{"+space+"-*}:lease")
+	keys, err := keysOf(ctx, rdb, "asynq:{"+space+"-*}:"+state)
 	if err != nil {
 		return 0, err
 	}
-	now := time.Now()
-	left := strconv.FormatInt(now.Add(15*time.Second).Unix(), 10)
-	ended := float64(now.Add(-time.Minute).Unix())
-	for _, key := range leases {
-		tasks, err := rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, Start: "-inf", Stop: left, ByScore: true}).Result()
+	limit := func(at time.Time, none string) string {
+		if at.IsZero() {
+			return none
+		}
+		return strconv.FormatInt(at.Unix(), 10)
+	}
+	for _, key := range keys {
+		tasks, err := rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, Start: limit(from, "-inf"), Stop: limit(until, "+inf"), ByScore: true}).Result()
 		if err != nil {
-			return 0, err
+			return n, err
 		}
 		for _, task := range tasks {
-			if err := rdb.ZAddXX(ctx, key, redis.Z{Score: ended, Member: task}).Err(); err != nil {
-				return 0, err
+			if err := rdb.ZAddXX(ctx, key, redis.Z{Score: float64(to.Unix()), Member: task}).Err(); err != nil {
+				return n, err
 			}
 		}
 		n += len(tasks)
