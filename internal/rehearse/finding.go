@@ -94,7 +94,10 @@ func notJudged(why string) Finding { return Finding{Verdict: NotJudged, Detail: 
 // merge adds the server's own checks: they can break a finding, or decide one that was not judged, but never repair one.
 func (f Finding) merge(checks []Check) Finding {
 	for _, c := range checks {
-		c.OK = c.OK && c.Waiting == 0 // the drain is over
+		if c.OK && c.Waiting > 0 { // no breach if the drain was too short: Asynq hands out tasks of a killed worker up to two minutes later
+			c.OK = false
+			c.Detail += ", and the drain is over"
+		}
 		switch {
 		case !c.OK:
 			if f.Verdict == NotJudged {

@@ -9,7 +9,8 @@ import (
 const (
 	// soldOutCache is the maximum age of a "sold out" answer.
 	soldOutCache = 200 * time.Millisecond
-	// returnTravel is how long a returned unit may take until it can be sold again.
+	// returnTravel is how long a returned unit may take until it can be sold again. Workers that are stopped for longer do not sell a unit
+	// wrongly, but make the judge report I16; a run that stops them sets Options.Faults.
 	returnTravel = 2 * time.Second
 )
 
@@ -68,7 +69,7 @@ func (j *judge) soldOut() (f Finding) {
 			idle := j.freeIntervals(b)
 			for _, call := range calls {
 				if n := idle.covering(call.Started, call.Ended); n > b.rejected+b.missing {
-					f.breach("%s: answered sold_out to %s at %v while %d units were free", b.Item.Item, call.Buyer, call.Ended, n)
+					f.breach("%s: answered sold_out to %s at %v while %d units were free; a return may take %v", b.Item.Item, call.Buyer, call.Ended, n, returnTravel)
 				}
 			}
 			continue
