@@ -23,6 +23,8 @@ var each = []string{
 	"api-at-after_reserve#1!2@1s,api-at-before_answer#2!2@3s,kill-api#1@5s~500ms,api-clock-off#2@7s",
 	"leader-loses-lock=leader_raises@1s~500ms,freeze-leader=leader_seals@2500ms~1s,put-sale-in-recovery=leader_loads@4500ms~1s," +
 		"leader-loses-lock=leader_ends_hand_over@6s~500ms,freeze-leader=leader_opens@7500ms~1s,freeze-leader=leader_waits@9s~7s",
+	"lost-key=buyers@1s,stale-copy@3500ms<1s,damaged-key=next-text@5s,script-error=zadd@6s~1s,evict=volatile-lru@7500ms~1s,lost-key=keys@9s",
+	"foreign-database=empty@1s~3s,clock-days=worker@2s~4s,damaged-key=outbox@4s,foreign-database=clone@5s~3s,script-error=hset@7s~1s,blocked-log=api@9s~14s",
 }
 
 // some is the short form of each: a fault of every kind, none of which lasts long or needs a wrong clock.
@@ -31,6 +33,7 @@ var some = []string{
 	"api-at-after_reserve#1!2@1s,kill-postgres@3s,cut-redis@4s,kill-worker@4500ms~500ms,kill-api#1@6s~500ms",
 	"leader-loses-lock=leader_raises@1s~500ms,freeze-leader=leader_seals@2500ms~1s,put-sale-in-recovery=leader_loads@4500ms~1s," +
 		"freeze-leader=leader_opens@6s~1s",
+	"lost-key=buyers@1s,stale-copy@3500ms<1s,damaged-key=next-text@5s,script-error=zadd@6s~1s,evict=volatile-random@7500ms~1s",
 }
 
 // planned is what TestChaos does without -rounds: fixed seeds, some faults or every fault, less than three minutes.
