@@ -127,6 +127,7 @@ func evict(ctx context.Context, c *cluster, p params) error {
 
 // forbid takes one command from the user of the programs.
 func forbid(ctx context.Context, c *cluster, p params) error {
+	c.forbidden = true
 	rdb := c.rdb()
 	c.undone(ctx, p, rdb, func(ctx context.Context) error { return rdb.ACLSetUser(ctx, "default", "+@all").Err() })
 	return rdb.ACLSetUser(ctx, "default", "-"+p.Kind).Err()
