@@ -87,64 +87,80 @@ func damageKey(ctx context.Context, c *cluster, p params) error {
 	return rdb.Set(ctx, key, "damaged", 0).Err()
 }
 
-// slack is by how much Redis' memory exceeds its limit when it begins to evict.
-const slack = 50 << 10 // bytes
+// evictEvery is the time between two evictions. A limit that holds all the time would evict all keys of the sale at once.
+const evictEvery = 200 * time.Millisecond
 
-// evict gives Redis less memory than it uses and a policy that evicts. It counts only if keys were evicted.
+// evict gives Redis a policy that evicts, and again and again for moments less memory than it uses, until it has evicted a key of the item.
+// It counts only if such a key was evicted.
 func evict(ctx context.Context, c *cluster, p params) error {
 	rdb := c.rdb()
-	used, err := infoOf(ctx, rdb, "memory", "used_memory")
-	if err != nil {
-		return err
-	}
-	before, err := infoOf(ctx, rdb, "stats", "evicted_keys")
-	if err != nil {
-		return err
-	}
-	c.losing = time.Now().Add(p.For)
-	c.undone(ctx, p, rdb, func(ctx context.Context) error {
-		if after, err := infoOf(ctx, rdb, "stats", "evicted_keys"); err == nil {
-			c.t.Logf("evict: %s evicted %d keys", p.Kind, after-before)
-		}
-		if err := rdb.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
-			return err
-		}
-		return rdb.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err()
-	})
 	if err := rdb.ConfigSet(ctx, "maxmemory-policy", p.Kind).Err(); err != nil {
+		rdb.Close()
 		return err
 	}
-	if err := rdb.ConfigSet(ctx, "maxmemory", strconv.FormatInt(used-slack, 10)).Err(); err != nil {
-		return err
+	until := time.Now().Add(p.For)
+	c.losing = until
+	evicted := c.evictUntil(ctx, rdb, until)
+	c.healing.Go(func() {
+		for periodic.Pause(ctx, evictEvery) && c.evictUntil(ctx, rdb, until) {
+		}
+		c.undo(ctx, rdb, func(ctx context.Context) error { return rdb.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err() })
+	})
+	return done(evicted)
+}
+
+// evictUntil lowers the limit ever more, and removes it at once, until a key of the item is gone, and reports whether one is. Redis evicts
+// before it runs the command that removes the limit.
+func (c *cluster) evictUntil(ctx context.Context, rdb redis.UniversalClient, until time.Time) bool {
+	var keys []string
+	for _, kind := range itemKeys {
+		key, err := c.currentKey(ctx, kind)
+		if err != nil {
+			return false
+		}
+		keys = append(keys, key)
 	}
-	for until := time.Now().Add(p.For); time.Now().Before(until); periodic.Pause(ctx, 20*time.Millisecond) {
-		if after, err := infoOf(ctx, rdb, "stats", "evicted_keys"); err == nil && after > before {
+	had := int64(0)
+	for less := int64(1 << 10); time.Now().Before(until); less *= 2 {
+		has, err := rdb.Exists(ctx, keys...).Result()
+		if err != nil || has < had {
+			return err == nil
+		}
+		had = has
+		used, err := infoOf(ctx, rdb, "memory", "used_memory")
+		if err != nil {
+			return false
+		}
+		if _, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.ConfigSet(ctx, "maxmemory", strconv.FormatInt(max(used-less, 1), 10))
+			p.ConfigSet(ctx, "maxmemory", "0")
 			return nil
+		}); err != nil {
+			return false
 		}
 	}
-	return errNothingThere
+	return false
 }
 
 // forbid takes one command from the user of the programs.
 func forbid(ctx context.Context, c *cluster, p params) error {
 	c.forbidden = true
 	rdb := c.rdb()
-	c.undone(ctx, p, rdb, func(ctx context.Context) error { return rdb.ACLSetUser(ctx, "default", "+@all").Err() })
+	c.healing.Go(func() {
+		periodic.Pause(ctx, p.For)
+		c.undo(ctx, rdb, func(ctx context.Context) error { return rdb.ACLSetUser(ctx, "default", "+@all").Err() })
+	})
 	return rdb.ACLSetUser(ctx, "default", "-"+p.Kind).Err()
 }
 
-// undone undoes a change of a Redis server when its time is over, and closes the client. If the server is down for long, its next start
-// undoes the change too.
-func (c *cluster) undone(ctx context.Context, p params, rdb redis.UniversalClient, undo func(context.Context) error) {
-	c.healing.Go(func() {
-		defer rdb.Close()
-		periodic.Pause(ctx, p.For)
-		for range 100 {
-			if undo(ctx) == nil || !periodic.Pause(ctx, 100*time.Millisecond) {
-				return
-			}
+// undo undoes a change of a Redis server, and closes the client. If the server is down for long, its next start undoes the change too.
+func (c *cluster) undo(ctx context.Context, rdb redis.UniversalClient, undo func(context.Context) error) {
+	defer rdb.Close()
+	for range 100 {
+		if undo(ctx) == nil || !periodic.Pause(ctx, 100*time.Millisecond) {
+			return
 		}
-	})
+	}
 }
 
 // infoOf returns a number of INFO.

@@ -224,12 +224,17 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-// settled reports whether no task is left in a queue, no order waits for its payment, and no unit for its return.
+// settled reports whether no task is left in a queue, no order waits for its commit or its payment, and no unit for its return.
 func (c *cluster) settled(ctx context.Context) bool {
 	var waiting bool
 	err := c.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM orders WHERE sale = $1 AND status = 'confirmed' AND pay_before IS NOT NULL) OR EXISTS (SELECT FROM order_returns)`, sale).Scan(&waiting)
 	if err != nil || waiting {
+		return false
+	}
+	rdb := c.rdb()
+	defer rdb.Close()
+	if pending, err := pendingRecords(ctx, rdb); err != nil || len(pending) > 0 {
 		return false
 	}
 	left, err := c.lookAtQueues(ctx)

@@ -79,7 +79,11 @@ func TestJudgeOfWholeLives(t *testing.T) {
 			events: []Event{change(2, "x", "bob", confirmed, 1), change(1, "y", "eve", confirmed, 2)}, want: "I9",
 		},
 		{name: "I9 the feed does not know the order", orders: []Order{row("x", "bob", confirmed, 1)}, events: []Event{}, want: "I9"},
-		{name: "I9 the list does not know the order", orders: []Order{}, events: []Event{change(1, "x", "bob", confirmed, 1)}, want: "I9"},
+		{
+			name: "I9 the list does not know the order", orders: []Order{}, events: []Event{change(1, "x", "bob", confirmed, 1)},
+			sale: func(s *Sale) { s.Fresh = true }, want: "I9",
+		},
+		{name: "I9 somebody else ordered after the list was read", orders: []Order{}, events: []Event{change(1, "x", "bob", confirmed, 1)}},
 		{
 			name: "I9 the list is behind the feed", orders: []Order{row("x", "bob", confirmed, 1)},
 			events: []Event{change(1, "x", "bob", confirmed, 1), change(2, "x", "bob", expired, 1)},
