@@ -7,15 +7,16 @@
 //
 // The parts:
 //
-//   - node: one process of the product, restarted whenever it ends
+//   - node: one process of the product, restarted whenever it ends, with its log and its clock
 //   - proxy: between the product and a server, it cuts connections and drops replies
 //   - cluster: all processes and servers of a round
-//   - fault: one way to break a cluster; new faults go into the table in faults.go
+//   - fault: one way to break a cluster, of which there may be kinds; new faults go into the table in faults.go
 //   - plan: which faults, when, with which parameters; the same for the same seed
 //   - steps: where the leader of a recovery can be stopped
 //   - leaders: which leader led which epoch, as both databases show it
-//   - purchase: what the harness itself buys, of an item that it adds to the sale
-//   - look: the databases, read without the product's code
+//   - purchase: what the harness itself buys
+//   - openings: when the sale was closed, and which fault was in effect then
+//   - look: the databases, read without the product's code, and whole: every key of every item
 //   - round and summary: the results
 //
 // A plan never destroys both copies of an order before its commit: the one in Redis and the one in the memory of the API that

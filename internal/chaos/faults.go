@@ -181,17 +181,6 @@ func away(r *rand.Rand) params {
 	return params{Target: one(r), For: between(r, restartAfter, 2*time.Second)}
 }
 
-// programKinds are the kinds of faults of one process.
-var programKinds = []string{"api", "worker"}
-
-// process returns the target of a fault that has programKinds.
-func (c *cluster) process(p params) *node {
-	if p.Kind == "worker" {
-		return c.worker(p)
-	}
-	return c.api(p)
-}
-
 // at draws a process that dies at a failpoint.
 func at(failpoint string, hits int) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Failpoint: failpoint, Hit: 1 + r.IntN(hits)} }

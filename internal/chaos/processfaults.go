@@ -13,6 +13,17 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
+// programKinds are the kinds of faults of one process.
+var programKinds = []string{"api", "worker"}
+
+// process returns the target of a fault that has programKinds.
+func (c *cluster) process(p params) *node {
+	if p.Kind == "worker" {
+		return c.worker(p)
+	}
+	return c.api(p)
+}
+
 // moveClock shifts the wall clock of a running process. It counts only if the process has the shifted time then.
 func moveClock(ctx context.Context, c *cluster, p params) error {
 	n := c.process(p)
