@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,9 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	}
 	accepted = append(accepted, c.bought.before(time.Now())...)
 	looked, err := c.lookUndisturbed(ctx, accepted, h.Prefix)
-	c.must(err)
+	if err != nil {
+		res.breach("I25", err.Error())
+	}
 	rejected, err := c.rejected(ctx, h, c.late.all(), res.Rejected)
 	c.must(err)
 	raises, err := c.raises(ctx)
@@ -78,19 +81,19 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 // client of a cluster may take a second to notice that a slot has another master, which starts one.
 func (c *cluster) lookUndisturbed(ctx context.Context, accepted []string, prefix string) (all []breaches, err error) {
 	for range 20 {
-		before, recovering, e := c.recovery(ctx)
-		if e == nil && !recovering {
+		var before, after int64
+		var recovering bool
+		if before, recovering, err = c.recovery(ctx); err == nil && !recovering {
 			if all, err = c.look(ctx, accepted, prefix); err != nil {
 				return nil, err
 			}
-			after, recovering, e := c.recovery(ctx)
-			if e == nil && after == before && !recovering {
+			if after, recovering, err = c.recovery(ctx); err == nil && after == before && !recovering {
 				return all, nil
 			}
 		}
 		periodic.Pause(ctx, time.Second)
 	}
-	return nil, errors.New("the sale does not come out of its recovery")
+	return nil, fmt.Errorf("the sale does not come out of its recovery: %w", cmp.Or(err, errors.New("an item is being loaded")))
 }
 
 // recovery returns the epoch of the sale, and whether an item of it is being loaded.

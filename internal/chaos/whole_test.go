@@ -34,12 +34,13 @@ func TestLookAtKeys(t *testing.T) {
 		{"a unit that is no number", `has "x"`, func() { rdb.SAdd(ctx, key("returned"), "x") }},
 		{"a buyer's mark without orders", `has "b"`, func() { rdb.HSet(ctx, key("buyers"), "b", "2") }},
 		{"a missing number", `next is ""`, func() { rdb.HDel(ctx, key("item"), "next") }},
+		{"a count of a process that is no number", `writes:p is "x"`, func() { rdb.HSet(ctx, key("item"), "writes:p", "x") }},
 		{"an item that is closed", "still closed", func() { rdb.HSet(ctx, key("item"), "recovering", "token") }},
 		{"a key that stays", "keys does not expire", func() { rdb.Persist(ctx, key("keys")) }},
 		{"a key of an earlier epoch that stays", "2:item does not expire", func() { rdb.HSet(ctx, itemKey(item, 2, "item"), "next", 1) }},
 	} {
 		rdb.FlushAll(ctx)
-		rdb.HSet(ctx, key("item"), "starts", 1, "ends", 2, "stock", 3, "next", 2, "quota", 1, "in_flight_max", 9, "forget", 8, "writes", 4, "revision", 1, "server", "r")
+		rdb.HSet(ctx, key("item"), "starts", 1, "ends", 2, "stock", 3, "next", 2, "quota", 1, "in_flight_max", 9, "forget", 8, "writes", 4, "writes:p", 4, "revision", 1, "server", "r")
 		rdb.SAdd(ctx, key("returned"), sentinel, 2)
 		rdb.HSet(ctx, key("pending"), sentinel, "", id, `{"i":1}`)
 		rdb.Do(ctx, "ZADD", key("outbox"), "+inf", sentinel, 17, id)
