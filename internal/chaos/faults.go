@@ -203,9 +203,17 @@ func before(from, to time.Duration) func(*rand.Rand) params {
 }
 
 // restartAPI stops an API gracefully, as a deployment would, and starts one that dies at a failpoint or has a wrong clock.
-func restartAPI(_ context.Context, c *cluster, p params) error {
+func restartAPI(ctx context.Context, c *cluster, p params) error {
 	c.clocksWrong = c.clocksWrong || p.Clock != 0
-	return done(c.api(p).restart(p.failpoint(), p.Clock))
+	began, api := time.Now(), c.api(p)
+	if !api.restart(p.failpoint(), p.Clock) {
+		return errNothingThere
+	}
+	c.healing.Go(func() {
+		api.ended(ctx)
+		c.openings.effect(began, time.Now())
+	})
+	return nil
 }
 
 func restartWorker(_ context.Context, c *cluster, p params) error {
