@@ -58,7 +58,7 @@ func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 		}
 		source = bytes.Replace(source, []byte(change[0]), []byte(change[1]), 1)
 	}
-	source = append(source, clockShift...)
+	source = append(source, clockSource...)
 	shifted := filepath.Join(dir, "time.go")
 	if err := os.WriteFile(shifted, source, 0o600); err != nil {
 		return "", err
@@ -71,8 +71,8 @@ func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// clockShift is the file, mapped into memory: 8 bytes in the byte order of the machine. It must not use packages that import time.
-const clockShift = `
+// clockSource declares clockShift: the file, mapped into memory: 8 bytes in the byte order of the machine. It must not use packages that import time.
+const clockSource = `
 var clockShift = func() *int64 {
 	name, is := syscall.Getenv("CLOCK_FILE")
 	if !is {

@@ -24,7 +24,7 @@ var each = []string{
 	"leader-loses-lock=leader_raises@1s~500ms,freeze-leader=leader_seals@2500ms~1s,put-sale-in-recovery=leader_loads@4500ms~1s," +
 		"leader-loses-lock=leader_ends_hand_over@6s~500ms,freeze-leader=leader_opens@7500ms~1s,freeze-leader=leader_waits@9s~7s",
 	"lost-key=buyers@1s,stale-copy@3500ms<1s,damaged-key=next-text@5s,script-error=zadd@6s~1s,evict=volatile-lru@7500ms~1s,lost-key=keys@9s",
-	"foreign-database=empty@1s~3s,clock-days=worker@2s~4s,damaged-key=outbox@4s,foreign-database=clone@5s~3s,script-error=hset@7s~1s,blocked-log=api@9s~14s",
+	"foreign-database=empty@1s~3s,clock-days=worker+9d@2s~4s,damaged-key=outbox@4s,foreign-database=clone@5s~3s,script-error=hset@7s~1s,blocked-log=api@9s~14s",
 }
 
 // some is the short form of each: a fault of every kind, none of which lasts long or needs a wrong clock.

@@ -10,12 +10,13 @@ import (
 
 // fault is one way to break a cluster.
 type fault struct {
-	name  string
-	needs needs
-	takes takes    // which copy of an order it destroys
-	kinds []string // of which one is drawn, or given as =kind: a step of a recovery, a key, a command
-	aside bool     // it must not close the sale while it lasts
-	costs []string // invariants that it may break: the loss is measured and is no failure
+	name   string
+	needs  needs
+	takes  takes    // which copy of an order it destroys
+	kinds  []string // of which one is drawn, or given as =kind: a step of a recovery, a key, a command
+	aside  bool     // it must not close the sale while it lasts
+	clocks bool     // it needs programs whose clock can be shifted
+	costs  []string // invariants that it may break: the loss is measured and is no failure
 
 	// draw chooses the parameters, the only difference between two injections.
 	draw func(r *rand.Rand) params

@@ -26,18 +26,14 @@ var faults = []fault{
 	{name: "worker-at-between_statements", draw: at("between_statements", 40), inject: restartWorker},
 	{name: "worker-at-after_commit", draw: at("after_commit", 40), inject: restartWorker},
 	{name: "worker-at-before_ack", draw: at("before_ack", 150), inject: restartWorker},
-	{name: "api-clock-off", takes: anAPI, draw: offBy(time.Hour), inject: restartAPI},
-	{name: "worker-clock-off", draw: offBy(time.Hour), inject: restartWorker},
+	{name: "api-clock-off", clocks: true, takes: anAPI, draw: offBy(time.Hour), inject: restartAPI},
+	{name: "worker-clock-off", clocks: true, draw: offBy(time.Hour), inject: restartWorker},
 	{name: "freeze-worker", aside: true, draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
 		return done(c.worker(p).freeze(p.For))
 	}, heal: func(c *cluster, p params) { c.worker(p).thaw() }},
 	{name: "freeze-all-workers", draw: lasting(500*time.Millisecond, 2*time.Second), inject: freezeWorkers, heal: thawWorkers},
 	{name: "freeze-api", draw: lasting(500*time.Millisecond, 5*time.Second), inject: freezeAPI, heal: thawAPI},
-	{name: "clock-days", aside: true, kinds: programKinds, draw: func(r *rand.Rand) params {
-		p := lasting(3*time.Second, 10*time.Second)(r)
-		p.Clock = offBy([]time.Duration{time.Hour, 9 * 24 * time.Hour}[r.IntN(2)])(r).Clock
-		return p
-	}, inject: moveClock, heal: func(c *cluster, p params) {
+	{name: "clock-days", clocks: true, aside: true, kinds: clockKinds, draw: lasting(3*time.Second, 10*time.Second), inject: moveClock, heal: func(c *cluster, p params) {
 		if err := c.process(p).moveClock(0); err != nil {
 			c.bought.fail(err)
 		}

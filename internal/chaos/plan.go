@@ -34,7 +34,7 @@ type step struct {
 
 // shiftsClocks reports whether a process of the plan has a wrong clock.
 func (p plan) shiftsClocks() bool {
-	return slices.ContainsFunc(p.Steps, func(s step) bool { return s.Clock != 0 })
+	return slices.ContainsFunc(p.Steps, func(s step) bool { return s.fault.clocks })
 }
 
 // setsDatabaseClock reports whether the database's clock, by which waiting rooms go, is wrong for a while.

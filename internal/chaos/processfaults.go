@@ -16,27 +16,46 @@ import (
 // programKinds are the kinds of faults of one process.
 var programKinds = []string{"api", "worker"}
 
-// process returns the target of a fault that has programKinds.
+// clockKinds are the program and the shift of its clock.
+var clockKinds = []string{"api+1h", "api-1h", "api+9d", "api-9d", "worker+1h", "worker-1h", "worker+9d", "worker-9d"}
+
+// clockShift returns the shift of one of clockKinds.
+func clockShift(kind string) time.Duration {
+	shift := time.Hour
+	if strings.HasSuffix(kind, "9d") {
+		shift = 9 * 24 * time.Hour
+	}
+	if strings.Contains(kind, "-") {
+		shift = -shift
+	}
+	return shift
+}
+
+// process returns the target of a fault whose kinds begin with a program.
 func (c *cluster) process(p params) *node {
-	if p.Kind == "worker" {
+	if strings.HasPrefix(p.Kind, "worker") {
 		return c.worker(p)
 	}
 	return c.api(p)
 }
 
-// moveClock shifts the wall clock of a running process. It counts only if the process has the shifted time then.
+// moveClock shifts the wall clock of a running process, and checks that it did.
 func moveClock(ctx context.Context, c *cluster, p params) error {
-	n := c.process(p)
-	c.clocksWrong = true
-	if err := n.moveClock(p.Clock); err != nil {
-		return err
-	}
-	now, err := n.now(ctx)
+	n, shift := c.process(p), clockShift(p.Kind)
+	before, err := n.now(ctx)
 	if err != nil {
 		return errNothingThere // it is down or frozen
 	}
-	if wrong := now.Sub(time.Now()); (wrong-p.Clock).Abs() > time.Minute && (wrong-p.Clock).Abs() > p.Clock.Abs()/2 {
-		return fmt.Errorf("the clock of %s is wrong by %v instead of %v", n.name, wrong, p.Clock)
+	c.clocksWrong = true
+	if err := n.moveClock(shift); err != nil {
+		return err
+	}
+	after, err := n.now(ctx)
+	if err != nil {
+		return errNothingThere
+	}
+	if moved := after.Sub(before); (moved - shift).Abs() > time.Minute {
+		return fmt.Errorf("the clock of %s moved by %v instead of %v", n.name, moved, shift)
 	}
 	return nil
 }
