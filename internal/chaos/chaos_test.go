@@ -30,6 +30,7 @@ var (
 	people  = flag.Int("visitors", 0, "visitors who go through a waiting room to another sale meanwhile")
 	rate    = flag.Int("rate", 200, "new buyers per second; there are four units for each")
 	drain   = flag.Duration("drain", 3*time.Minute, "how long a round may take to settle when everything is healed")
+	reopen  = flag.Duration("reopen", 10*time.Second, "how long a sale may stay closed after the end of a fault")
 	report  = flag.String("report", "", "file for the results as JSON")
 	keep    = flag.String("keep", filepath.Join(os.TempDir(), "tidegate-chaos"), "folder for histories and logs of broken rounds")
 )
@@ -56,7 +57,7 @@ func TestChaos(t *testing.T) {
 	for i := range plans {
 		plans[i] = drawn(t, first+uint64(i))
 	}
-	runAll(t, plans, onThisMachine(t, plans, roundSize{Rate: *rate, Drain: *drain, Visitors: *people}))
+	runAll(t, plans, onThisMachine(t, plans, roundSize{Rate: *rate, Drain: *drain, Reopen: *reopen, Visitors: *people}))
 }
 
 // drawn returns the plan that the flags define.

@@ -73,13 +73,14 @@ type cluster struct {
 	hosts            *hosts   // in place of apis, workers and servers, of a round on several hosts; else nil
 	public, internal []string // base URLs of the APIs
 
-	rate      int // of buyers
-	wave      time.Duration
-	drainTime time.Duration
-	visitors  int            // of a waiting room
-	healing   sync.WaitGroup // faults that are not healed yet
-	openings  openings
-	refused   refusals
+	rate       int // of buyers
+	wave       time.Duration
+	drainTime  time.Duration
+	reopenTime time.Duration
+	visitors   int            // of a waiting room
+	healing    sync.WaitGroup // faults that are not healed yet
+	openings   openings
+	refused    refusals
 
 	steps       steps
 	leaders     leaders
@@ -208,7 +209,7 @@ func (c *cluster) rdb() redis.UniversalClient {
 	} else {
 		addr = c.redis.Addr()
 	}
-	return redis.NewClient(&redis.Options{Addr: addr, DialTimeout: time.Second, DialerRetries: 1, MaxRetries: -1})
+	return redis.NewClient(&redis.Options{Addr: addr, DialTimeout: 5 * time.Second, DialerRetries: 1, MaxRetries: -1})
 }
 
 // keysOf returns the keys that match a pattern, of all masters.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/testenv"
 )
@@ -57,7 +58,7 @@ func planned(t *testing.T) {
 			expected = append(expected, &faults[i])
 		}
 	}
-	size := roundSize{Rate: 100, Drain: *drain} // all rounds at once, on two processors, and with -race
+	size := roundSize{Rate: 100, Drain: *drain, Reopen: time.Minute} // all rounds at once, on two processors, and with -race
 	s := runAll(t, plans, onThisMachine(t, plans, size))
 	// On a busy machine a fault may not have become safe before the crowd had left. In a separate round it need not wait for
 	// others.

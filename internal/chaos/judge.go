@@ -59,7 +59,7 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	res.Looked = looked
 	reopened, api := c.openings.longest()
 	res.ReopenedMS = reopened.Milliseconds()
-	if reopened > reopenMost {
+	if reopened > c.reopenTime {
 		res.breach("open", fmt.Sprintf("%s took no orders for %.1f s while no fault was in effect", api, reopened.Seconds()))
 	}
 	for _, b := range looked {

@@ -12,9 +12,6 @@ import (
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
-// reopenMost is how long a sale may stay closed after the end of a fault.
-const reopenMost = 10 * time.Second
-
 // openings records when the sale was closed, and when faults were in effect. Safe for concurrent use.
 type openings struct {
 	mu      sync.Mutex

@@ -254,6 +254,8 @@ func (c *cluster) reached() (n int) {
 type roundSize struct {
 	Rate  int           // new buyers per second; there are four units for each
 	Drain time.Duration // how long it may take until everything has settled
+	// Reopen is how long a sale may stay closed after the end of a fault.
+	Reopen time.Duration
 	// Visitors go through a waiting room to another sale.
 	Visitors int
 }
@@ -264,7 +266,7 @@ func runRound(t testing.TB, bin, dir string, p plan, size roundSize) *result {
 	t.Helper()
 	began := time.Now()
 	c := newCluster(t, bin, dir, p.needs)
-	c.rate, c.drainTime, c.visitors = size.Rate, size.Drain, size.Visitors
+	c.rate, c.drainTime, c.reopenTime, c.visitors = size.Rate, size.Drain, size.Reopen, size.Visitors
 	res := c.run(p)
 	res.Took = time.Since(began).Round(time.Second).Seconds()
 	return res
