@@ -144,11 +144,14 @@ func (w *catalogWatch) issued(id ID) bool {
 	return ids == nil || ids.issued(id)
 }
 
-// listing returns a sale, or ErrUnknownSale; ErrUnavailable until the sales are first loaded.
+// listing returns a sale, or ErrUnknownSale; ErrUnavailable until the sales are first loaded, and while the
+// database is foreign.
 func (w *catalogWatch) listing(sale string) (*listing, error) {
 	c := w.catalog.Load()
 	l, ok := c.sales[sale]
 	switch {
+	case w.foreign.Load():
+		return nil, errForeign
 	case ok:
 		return l, nil
 	case !c.loaded:

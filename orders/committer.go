@@ -117,6 +117,12 @@ func (c *committer) commitBatch(ctx context.Context, batch []Reservation, from [
 	errs := make([]error, len(batch))
 	ctx, span := c.traceBatch(ctx, len(batch), from)
 	defer func() { endSpan(span, errsummary.Join(errs...)) }()
+	if c.foreign.Load() {
+		for i := range errs {
+			errs[i] = errForeign
+		}
+		return errs
+	}
 	todo := make([]int, 0, len(batch))
 	first := make(map[ID]int, len(batch))
 	for i := range batch {

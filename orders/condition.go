@@ -35,10 +35,11 @@ const (
 	CauseEviction Cause = "eviction"  // Redis drops keys when its memory is full
 	CauseClocks   Cause = "clocks"    // the clocks of this process, Redis and the database differ
 	CauseSchema   Cause = "schema"    // the database lacks constraints or indexes
+	CauseForeign  Cause = "foreign"   // the database and Redis do not belong together
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema}
+var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema, CauseForeign}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {

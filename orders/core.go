@@ -26,6 +26,7 @@ type core struct {
 	database clock  // the database's
 	// conditions that background work has found; condition.go has those that are looked up
 	conditions conditions
+	foreign    atomic.Bool // the database and Redis do not belong together
 	*signals
 }
 

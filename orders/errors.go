@@ -30,12 +30,17 @@ var (
 	ErrDurability = errors.New("orders: durability")
 	// ErrStillRefused is an ErrConflict: the database refuses a dead letter again.
 	ErrStillRefused = fmt.Errorf("%w: the database still refuses order", ErrConflict)
+	// ErrForeign: the database and the namespace in Redis do not belong together. The message says what was found and what to do.
+	ErrForeign = errors.New("orders: foreign database")
 	// ErrPoison marks a database error that retrying cannot fix.
 	ErrPoison = errors.New("orders: the database refuses this order")
 )
 
 // errNoLease: a recovery may be running without this process, so it accepts no orders.
 var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, liveness.LeaseFor)
+
+// errForeign is the answer while the database and Redis do not belong together.
+var errForeign = fmt.Errorf("%w: %w", ErrUnavailable, ErrForeign)
 
 // errLeaseLapsed: the order was accepted under an earlier lease, and may be rejected when it is handed over.
 var errLeaseLapsed = fmt.Errorf("%w: the order was accepted before a silence, and is about to be handed over", ErrUnavailable)

@@ -60,6 +60,9 @@ func (c *core) lastEventKey() string { return c.opts.Namespace + ":mark" }
 
 const lastEventFor = 24 * time.Hour
 
+// databaseKey holds the identity of the database that the namespace belongs to. STRING "id system/oid", without an expiry.
+func databaseKey(namespace string) string { return namespace + ":database" }
+
 // probeKey is written to test whether the server of an item accepts writes. STRING, for a second.
 func (c *core) probeKey(sale, item string) string {
 	return c.opts.Namespace + ":{" + sale + ":" + item + "}:probe"

@@ -61,6 +61,9 @@ func (lc *lifecycle) Pay(ctx context.Context, id ID, reference string) (Payment,
 	if err := printable("body.reference", reference, maxReference); err != nil {
 		return Payment{}, err
 	}
+	if lc.foreign.Load() {
+		return Payment{}, errForeign
+	}
 	if !lc.sales.issued(id) {
 		return Payment{}, ErrUnknownOrder
 	}

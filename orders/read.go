@@ -60,6 +60,9 @@ func (rd *reader) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
 }
 
 func (rd *reader) order(ctx context.Context, id ID) (Order, error) {
+	if rd.foreign.Load() {
+		return Order{}, errForeign
+	}
 	if !rd.sales.issued(id) {
 		return Order{}, ErrUnknownOrder
 	}

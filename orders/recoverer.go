@@ -92,7 +92,11 @@ func (rc *recoverer) recoverSales(ctx context.Context) error {
 	for {
 		var pauseOver <-chan time.Time // of a suspect
 		for _, sale := range rc.suspects.all() {
-			if left := time.Until(pauses[sale].until); left > 0 {
+			left := time.Until(pauses[sale].until)
+			if rc.foreign.Load() {
+				left = retryRecovery
+			}
+			if left > 0 {
 				pauseOver = time.After(min(left, retryRecovery))
 				continue
 			}

@@ -172,6 +172,9 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, er
 	if lapsed {
 		mode = modeRepeat
 	}
+	if rs.foreign.Load() {
+		return Outcome{}, errForeign
+	}
 	term, ok := rs.lease.Held(time.Now())
 	if !ok {
 		return Outcome{}, errNoLease

@@ -21,6 +21,12 @@ const (
 // expire ends orders as soon as their time to pay is over, until ctx ends. Any number of workers may run it.
 func (lc *lifecycle) expire(ctx context.Context) error {
 	for {
+		if lc.foreign.Load() {
+			if !periodic.Pause(ctx, expiryInterval) {
+				return ctx.Err()
+			}
+			continue
+		}
 		wait := expiryInterval
 		expired, err := lc.store.Expire(ctx, returnsMax)
 		if err == nil {
@@ -43,6 +49,9 @@ func (lc *lifecycle) expire(ctx context.Context) error {
 // sweepReturns repeats the returns of units that failed before, until ctx ends.
 func (lc *lifecycle) sweepReturns(ctx context.Context) error {
 	return periodic.Woken(ctx, returnsInterval, nil, func() {
+		if lc.foreign.Load() {
+			return
+		}
 		list, err := lc.store.Returns(ctx, "", returnsMax)
 		if err != nil {
 			if ctx.Err() == nil {

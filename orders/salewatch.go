@@ -31,6 +31,9 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 	next := 0             // the item that the next turn begins with
 	shut := make(map[string]time.Time)
 	return periodic.Woken(ctx, time.Second, w.checkNow, func() {
+		if w.checkForeign(ctx) {
+			return
+		}
 		if now := w.runIDs.Generation(); now != generation {
 			generation, compared = now, nil
 			poke(w.replaced)

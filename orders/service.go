@@ -111,7 +111,8 @@ type Service struct {
 
 // Open returns a service over clients that the caller owns, and whose Run the caller calls next. It checks that Redis and the
 // database answer, that the database has the schema of package migrations, and that Redis provides Options.Durability. It
-// returns ErrUnavailable if a server does not answer, ErrDurability, migrations.ErrOutdated, and *migrations.IncompleteError.
+// returns ErrUnavailable if a server does not answer, ErrDurability, ErrForeign unless the database and Redis belong together,
+// migrations.ErrOutdated, and *migrations.IncompleteError.
 //
 // The store is postgres.New(pool) of package orders/postgres. It is not made here because the stores import this package for the
 // types that they store, and because the embedded server uses another one.
@@ -125,6 +126,9 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, opts Option
 	}
 	if opts.EphemeralRedis { // it keeps nothing, and does not say how
 		return s, nil
+	}
+	if err := s.claim(ctx); err != nil {
+		return nil, err
 	}
 	switch err := s.checkDurability(ctx); {
 	case errors.Is(err, ErrDurability) && opts.CommitOnly: // accepted orders have to be committed

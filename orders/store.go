@@ -72,10 +72,18 @@ type Store interface {
 	deadLetterStore
 	lifeStore
 	readStore
+	installationStore
 	Ping(ctx context.Context) error
 	// CheckSchema returns migrations.ErrOutdated if the database lacks a migration, and a *migrations.IncompleteError if it lacks a
 	// constraint, for example.
 	CheckSchema(ctx context.Context) error
+}
+
+// installationStore stores which installation the database belongs to.
+type installationStore interface {
+	Installation(ctx context.Context) (Installation, error)
+	// Install stores the namespace, the place of the database and a new id, if there are none yet or replace is set.
+	Install(ctx context.Context, namespace string, replace bool) error
 }
 
 // saleStore stores the definitions of sales.

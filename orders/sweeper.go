@@ -24,7 +24,7 @@ const (
 func (w *worker) sweep(ctx context.Context) error {
 	var pausedUntil time.Time
 	return periodic.Woken(ctx, sweepInterval, nil, func() {
-		if time.Now().Before(pausedUntil) {
+		if time.Now().Before(pausedUntil) || w.foreign.Load() {
 			return
 		}
 		items, _, err := w.sales.outboxes(ctx)

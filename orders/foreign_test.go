@@ -1,0 +1,114 @@
+package orders_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/redisclient"
+)
+
+// opens runs Open with a database and a namespace.
+func (in *installation) opens(pool *pgxpool.Pool, namespace string) error {
+	in.t.Helper()
+	o, err := redisclient.ParseURL(in.redisURL)
+	must(in.t, err)
+	o.ReadTimeout, o.WriteTimeout = redisTimeout, redisTimeout
+	rdb, err := redisclient.New(o)
+	must(in.t, err)
+	defer rdb.Close()
+	_, err = orders.Open(in.t.Context(), rdb, postgres.New(pool), orders.Options{Namespace: namespace, Logger: slog.New(slog.DiscardHandler)})
+	return err
+}
+
+func (in *installation) foreign(what, want string, err error) {
+	in.t.Helper()
+	if !errors.Is(err, orders.ErrForeign) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tidegate adopt") {
+		in.t.Errorf("%s: %v, want ErrForeign with %q", what, err, want)
+	}
+}
+
+func TestForeignDatabasesAreRefused(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	must(t, in.opens(in.pool, in.namespace))
+	must(t, in.opens(in.pool, in.namespace)) // again
+
+	other := installOn(t, in.redisURL).pool
+	in.foreign("an unused database", "no installation has used", in.opens(other, in.namespace))
+	must(t, in.opens(other, in.namespace+"-other"))
+	in.foreign("another namespace", "belongs to namespace "+in.namespace, in.opens(in.pool, in.namespace+"-third"))
+
+	must(t, orders.Adopt(t.Context(), in.rdb, postgres.New(other), in.namespace))
+	must(t, in.opens(other, in.namespace))
+	in.foreign("the database of before", "belongs to database", in.opens(in.pool, in.namespace))
+}
+
+func TestForeignCloneIsRefused(t *testing.T) {
+	t.Parallel()
+	url := testenv.StartPostgres(t).URL()
+	in := installIn(t, testenv.Redis(t), url)
+	must(t, in.opens(in.pool, in.namespace))
+	in.pool.Close()
+	name := "c" + strings.ToLower(rand.Text()[:8])
+	admin, err := pgxpool.New(t.Context(), strings.Replace(url, "/postgres?", "/template1?", 1))
+	must(t, err)
+	eventually(t, "the database is cloned", func() bool { // sessions take a moment to end
+		_, err := admin.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE postgres`)
+		return err == nil
+	})
+	admin.Close()
+	clone, err := pgxpool.New(t.Context(), strings.Replace(url, "/postgres?", "/"+name+"?", 1))
+	must(t, err)
+	t.Cleanup(clone.Close)
+	must(t, in.rdb.Del(t.Context(), in.namespace+":database").Err()) // even in an empty Redis
+	in.foreign("a clone", "is a copy", in.opens(clone, in.namespace))
+	must(t, orders.Adopt(t.Context(), in.rdb, postgres.New(clone), in.namespace))
+	must(t, in.opens(clone, in.namespace))
+}
+
+func TestForeignWhileRunning(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p)
+	key := in.namespace + ":database"
+	var own string
+	eventually(t, "the namespace has its database", func() bool { own = in.rdb.Get(t.Context(), key).Val(); return own != "" })
+	closed := func() bool {
+		for _, c := range p.Conditions(t.Context()) {
+			if c.Cause == orders.CauseForeign {
+				return !c.Serves
+			}
+		}
+		return false
+	}
+	early, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "ada", Key: "k"})
+	must(t, err)
+	must(t, in.rdb.Set(t.Context(), key, "other 1/1", 0).Err())
+	eventually(t, "the process closes", closed)
+	stop := in.work(p)
+	for _, name := range []string{sale.ID, "unknown"} {
+		if _, err := attempt(t.Context(), p, orders.Request{Sale: name, Item: "shoe", Quantity: 1, User: "bob", Key: "k"}); !errors.Is(err, orders.ErrUnavailable) || !errors.Is(err, orders.ErrForeign) {
+			t.Errorf("sale %s: %v", name, err)
+		}
+	}
+	if found, err := postgres.New(in.pool).Statuses(t.Context(), []orders.ID{early.Order.ID}); err != nil || len(found) > 0 {
+		t.Errorf("committed while foreign: %v %v", found, err)
+	}
+	must(t, in.rdb.Del(t.Context(), key).Err()) // Redis lost it: the process stores it again
+	eventually(t, "the process opens", func() bool { return !closed() && p.Ready(t.Context()) == nil })
+	if now := in.rdb.Get(t.Context(), key).Val(); now != own {
+		t.Errorf("the key is %q, want %q", now, own)
+	}
+	in.order(p, sale.ID, "bob", "k", 1)
+	in.settled(p, early.Order.ID)
+	stop()
+}
