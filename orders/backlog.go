@@ -41,7 +41,7 @@ func (w *catalogWatch) outboxes(ctx context.Context) (items []*cachedItem, order
 
 // countOutbox counts the orders in an item's outbox, without its sentinel.
 func countOutbox(ctx context.Context, rdb redis.Cmdable, ci *cachedItem) *redis.IntCmd {
-	return rdb.ZCount(ctx, ci.keys[outboxKey], "-inf", "(+inf")
+	return rdb.ZCount(ctx, ci.keys[outboxKey], "-inf", "1e15") // scores are times in ms; not (+inf, which the embedded server takes for +inf
 }
 
 // Backlog counts uncommitted orders in two round trips, however many there are. Items that are recovering are left out.

@@ -146,7 +146,7 @@ func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) 
 }
 
 // requeue returns tasks without a lease to their queue. KEYS: active, lease, pending; ARGV: the prefix of tasks.
-var requeue = redis.NewScript(`
+var requeue = redisscript.Repeatable(`
 	for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
 		if not redis.call('ZSCORE', KEYS[2], id) then
 			redis.call('LREM', KEYS[1], 0, id)

@@ -79,7 +79,7 @@ func (f *faults) run() {
 	end := f.snapshot()
 
 	f.refuse(info)
-	f.fault("without memory", f.admin, func() { f.must("CONFIG", "SET", "maxmemory", 1) })
+	_ = f.fault("without memory", f.admin, func() { f.must("CONFIG", "SET", "maxmemory", 1) })
 	f.must("CONFIG", "SET", "maxmemory", 0)
 
 	all := maps.Clone(end) // with keys that only a call makes
@@ -108,7 +108,7 @@ func (f *faults) refuse(commandStats string) {
 	if refused == 0 {
 		f.Error("the call works without each of its commands")
 	}
-	f.fault("without channels", f.user, func() { f.allow("+@all", "resetchannels") })
+	_ = f.fault("without channels", f.user, func() { f.allow("+@all", "resetchannels") })
 }
 
 func (f *faults) allow(rules ...any) {
