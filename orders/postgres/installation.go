@@ -11,9 +11,14 @@ import (
 
 const databaseOID = `(SELECT oid::bigint FROM pg_database WHERE datname = current_database())`
 
+// A rowQuerier is a pool or a transaction.
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // place returns where the database is. Permissions are checked before a statement runs, so a role that may not ask for the system
 // identifier needs a statement without it.
-func place(ctx context.Context, q querier) (p orders.Place, err error) {
+func place(ctx context.Context, q rowQuerier) (p orders.Place, err error) {
 	var allowed bool
 	if err = q.QueryRow(ctx, `SELECT has_function_privilege('pg_control_system()', 'EXECUTE'), `+databaseOID).Scan(&allowed, &p.Database); err == nil && allowed {
 		err = q.QueryRow(ctx, `SELECT system_identifier FROM pg_control_system()`).Scan(&p.System)
