@@ -83,7 +83,10 @@ func (k *keeper) handOver(ctx context.Context, l *listing) error {
 
 // RememberedFor returns how far back this process remembers the orders that it accepted: those that were committed within that time
 // are committed again if the database loses them.
-func (k *keeper) RememberedFor() time.Duration { return time.Since(k.ledger.since()) }
+func (k *keeper) RememberedFor() time.Duration {
+	since := k.ledger.since()
+	return time.Since(since)
+}
 
 // drainMost is how long Drain tries to commit.
 const drainMost = 5 * time.Second
