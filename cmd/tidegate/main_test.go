@@ -214,7 +214,7 @@ func TestOperate(t *testing.T) {
 		does(`"requires_user":false,"hold_ms":90000,"items":[{"item":"a","stock":12,"free":12,"quota_per_buyer":3,`, "sales", "show", "s", "--json")
 		does("paused", "sales", "pause", "s")
 		does("closed", "sales", "close", "s", "--yes")
-		does("I3   ok", "verify", "s")
+		does("I3     ok", "verify", "s")
 		does("x y", "bans", "add", "network", "203.0.113.0/24", "--reason", "x y")
 		does("lifted", "bans", "lift", "network", "203.0.113.0/24")
 		does("..", "bans", "add", "user", "..")
