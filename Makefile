@@ -49,7 +49,6 @@ endif
 
 .PHONY: check
 check: RACE = 1
-check: export SLOW = 1
 check: VET = -vet=off # lint vets
 check: BUILD = go build # what lint and tests compile too; lint checks that the programs need no C
 check: setup lint compose build test ## what CI runs: lint, compose file, build, tests with -race
