@@ -208,7 +208,7 @@ func TestASaleThatCannotBeReadIsNamed(t *testing.T) {
 	in.accept(p, sale.ID, "u", 1)
 }
 
-// TestVerifyHasWhatRedisForgotRebuilt: entries that nobody asks for, and that no script misses.
+// TestVerifyHasWhatRedisForgotRebuilt: entries that no request needs, and that no script misses.
 func TestVerifyHasWhatRedisForgotRebuilt(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"buyers", "keys"} {

@@ -37,7 +37,7 @@ var (
 )
 
 func script(name string) *redis.Script {
-	source := ""
+	source := redisscript.Try
 	for _, file := range []string{"prelude", name} {
 		text, err := lua.ReadFile("lua/" + file + ".lua")
 		if err != nil {

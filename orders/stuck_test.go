@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// A blocked log is one that nobody reads: whoever writes a record with this message waits for ever.
+// A blocked log has no reader: whoever writes a record with this message waits for ever.
 type blocked struct {
 	slog.Handler
 	message string

@@ -8,7 +8,7 @@ import (
 )
 
 // A Writer passes on what is written to it in the background. When its reader does not keep up, it keeps as many bytes as it has room for,
-// and drops further lines: a process whose log nobody reads must not stop. Make it with New. It is safe for concurrent use.
+// and drops further lines: a process without a reader of its log must not stop. Make it with New. It is safe for concurrent use.
 type Writer struct {
 	to   io.Writer
 	room int

@@ -31,7 +31,7 @@ func TestLinesArrive(t *testing.T) {
 	}
 }
 
-// Nobody waits for a reader who does not read. What does not fit is dropped, by whole lines, and counted.
+// A reader who does not read delays no writer. What does not fit is dropped, by whole lines, and counted.
 func TestAReaderWhoDoesNotReadHoldsUpNobody(t *testing.T) {
 	from, to := io.Pipe()
 	w := logsink.New(to, 1000)

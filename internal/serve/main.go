@@ -29,7 +29,7 @@ func (Told) Error() string { return "interrupted" }
 // Is reports whether err is context.Canceled.
 func (Told) Is(err error) bool { return err == context.Canceled }
 
-// stderr is where programs write their log. They go on when nobody reads it.
+// stderr is where programs write their log. They go on when its reader does not keep up.
 var stderr = logsink.New(os.Stderr, 4<<20)
 
 // flushWithin is how long the end of the log may take to be read.
@@ -40,7 +40,7 @@ func (p *Process) reportDropped(ctx context.Context) error {
 	var reported uint64
 	return periodic.Every(ctx, time.Second, func() {
 		if lines, caughtUp := stderr.Dropped(); lines > reported && caughtUp {
-			p.Log.WarnContext(ctx, "lines are missing here, because nobody read the log", slog.Uint64("lines", lines-reported))
+			p.Log.WarnContext(ctx, "lines of the log were dropped, because its reader did not keep up", slog.Uint64("lines", lines-reported))
 			reported = lines
 		}
 	})

@@ -18,7 +18,7 @@ func Metrics(r *Redis) *metrics.Metrics {
 	}
 	m.Redis(clients)
 	m.Add(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "tidegate_log_dropped_total", Help: "Lines of the log that were dropped because nobody read it in time.",
+		Name: "tidegate_log_dropped_total", Help: "Lines of the log that were dropped because its reader did not keep up.",
 	}, func() float64 { lines, _ := stderr.Dropped(); return float64(lines) }))
 	return m
 }

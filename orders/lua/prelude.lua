@@ -1,4 +1,4 @@
--- Prepended to every script of this folder. All keys of an item live in one slot. Every script declares the keys of one epoch,
+-- Prepended to every script of this folder, after try.lua of package redisscript. All keys of an item live in one slot. Every script declares the keys of one epoch,
 -- in this order; those of a recovery declare the key of the item's leader after them.
 --
 -- Redis does not undo the writes of a script that fails, so a script checks everything before its first write.
@@ -17,16 +17,6 @@ end
 -- run id: a new one is always empty.
 local function is_server(run)
   return run == 'unknown' or string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(run), 1, true) ~= nil
-end
-
--- Runs a command; nil if its key is of another type.
-local function try(...)
-  local reply = redis.pcall(...)
-  if type(reply) ~= 'table' or not reply.err then
-    return reply
-  elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
-    redis.call(...) -- ends the script with the error
-  end
 end
 
 -- A whole number that JavaScript and Lua represent exactly, or nil.
@@ -82,7 +72,7 @@ local function count(it, n, ...)
   redis.call('HSET', item, 'writes', it.writes, it.caller, it[it.caller], ...)
 end
 
--- The counts as the caller is told them.
+-- The counts in the form of a reply.
 local function counts(it)
   return it.writes .. ' ' .. it[it.caller]
 end
