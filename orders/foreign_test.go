@@ -1,10 +1,12 @@
 package orders_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,7 +18,7 @@ import (
 )
 
 // opens runs Open with a database and a namespace.
-func (in *installation) opens(pool *pgxpool.Pool, namespace string) error {
+func (in *installation) opens(store orders.Store, namespace string) error {
 	in.t.Helper()
 	o, err := redisclient.ParseURL(in.redisURL)
 	must(in.t, err)
@@ -24,7 +26,7 @@ func (in *installation) opens(pool *pgxpool.Pool, namespace string) error {
 	rdb, err := redisclient.New(o)
 	must(in.t, err)
 	defer rdb.Close()
-	_, err = orders.Open(in.t.Context(), rdb, postgres.New(pool), orders.Options{Namespace: namespace, Logger: slog.New(slog.DiscardHandler)})
+	_, err = orders.Open(in.t.Context(), rdb, store, orders.Options{Namespace: namespace, Logger: slog.New(slog.DiscardHandler)})
 	return err
 }
 
@@ -38,24 +40,50 @@ func (in *installation) foreign(what, want string, err error) {
 func TestForeignDatabasesAreRefused(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	must(t, in.opens(in.pool, in.namespace))
-	must(t, in.opens(in.pool, in.namespace)) // again
+	must(t, in.opens(postgres.New(in.pool), in.namespace))
+	must(t, in.opens(postgres.New(in.pool), in.namespace)) // again
 
-	other := installOn(t, in.redisURL).pool
+	other := postgres.New(installOn(t, in.redisURL).pool)
 	in.foreign("an unused database", "no installation has used", in.opens(other, in.namespace))
 	must(t, in.opens(other, in.namespace+"-other"))
-	in.foreign("another namespace", "belongs to namespace "+in.namespace, in.opens(in.pool, in.namespace+"-third"))
+	in.foreign("another namespace", "belongs to namespace "+in.namespace, in.opens(postgres.New(in.pool), in.namespace+"-third"))
 
-	must(t, orders.Adopt(t.Context(), in.rdb, postgres.New(other), in.namespace))
+	must(t, orders.Adopt(t.Context(), in.rdb, other, in.namespace))
 	must(t, in.opens(other, in.namespace))
-	in.foreign("the database of before", "belongs to database", in.opens(in.pool, in.namespace))
+	in.foreign("the database of before", "belongs to database", in.opens(postgres.New(in.pool), in.namespace))
+}
+
+// TestForeignFirstStartsTogether lets a first process make all of its steps before or after another one reads the database.
+func TestForeignFirstStartsTogether(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	for _, when := range []string{"before", "after"} {
+		namespace := in.namespace + when
+		store := &hooked{Store: postgres.New(installOn(t, in.redisURL).pool)}
+		other := sync.OnceValue(func() error { return in.opens(store.Store, namespace) })
+		start := hook(func(_ context.Context, call string) error {
+			if call != "installation" {
+				return nil
+			}
+			return other()
+		})
+		if when == "before" {
+			store.before.Store(&start)
+		} else {
+			store.after.Store(&start)
+		}
+		if err := in.opens(store, namespace); err != nil {
+			t.Errorf("with another process %s the database is read: %v", when, err)
+		}
+		must(t, other())
+	}
 }
 
 func TestForeignCloneIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.StartPostgres(t).URL()
 	in := installIn(t, testenv.Redis(t), url)
-	must(t, in.opens(in.pool, in.namespace))
+	must(t, in.opens(postgres.New(in.pool), in.namespace))
 	in.pool.Close()
 	name := "c" + strings.ToLower(rand.Text()[:8])
 	admin, err := pgxpool.New(t.Context(), strings.Replace(url, "/postgres?", "/template1?", 1))
@@ -69,9 +97,9 @@ func TestForeignCloneIsRefused(t *testing.T) {
 	must(t, err)
 	t.Cleanup(clone.Close)
 	must(t, in.rdb.Del(t.Context(), in.namespace+":database").Err()) // even in an empty Redis
-	in.foreign("a clone", "is a copy", in.opens(clone, in.namespace))
+	in.foreign("a clone", "is a copy", in.opens(postgres.New(clone), in.namespace))
 	must(t, orders.Adopt(t.Context(), in.rdb, postgres.New(clone), in.namespace))
-	must(t, in.opens(clone, in.namespace))
+	must(t, in.opens(postgres.New(clone), in.namespace))
 }
 
 func TestForeignWhileRunning(t *testing.T) {

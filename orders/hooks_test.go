@@ -33,6 +33,11 @@ func (h *hooked) Ping(ctx context.Context) error {
 	return h.do(ctx, "ping", func() error { return h.Store.Ping(ctx) })
 }
 
+func (h *hooked) Installation(ctx context.Context) (found orders.Installation, err error) {
+	err = h.do(ctx, "installation", func() error { found, err = h.Store.Installation(ctx); return err })
+	return found, err
+}
+
 func (h *hooked) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
 	return h.do(ctx, "holdings", func() error { return h.Store.Holdings(ctx, sale, fn) })
 }

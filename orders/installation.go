@@ -56,13 +56,12 @@ type Ownership struct {
 func ReadOwnership(ctx context.Context, rdb redis.Cmdable, store Store, namespace string) (Ownership, error) {
 	o := Ownership{Namespace: namespace}
 	var err error
-	if o.Database, err = store.Installation(ctx); err != nil {
-		return o, err
-	}
+	// Redis first: the first process of all writes the database first, so whoever finds its key finds its row.
 	if o.Owner, err = rdb.Get(ctx, databaseKey(namespace)).Result(); err != nil && !errors.Is(err, redis.Nil) {
 		return o, unavailable(err)
 	}
-	return o, nil
+	o.Database, err = store.Installation(ctx)
+	return o, err
 }
 
 // Err returns ErrForeign, wrapped with what was found, what was expected and what to do, if the two do not belong together.
