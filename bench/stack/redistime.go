@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,17 +64,17 @@ type body struct{ name, text string }
 // KnownScripts returns the scripts of this project in root, which are joined from files, and those in asynq's module.
 func KnownScripts(root, asynq string) (*Scripts, error) {
 	k := &Scripts{names: map[string]string{}}
-	files, err := filepath.Glob(filepath.Join(root, "*", "lua", "*.lua"))
+	err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".lua" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		area, _, _ := strings.Cut(strings.TrimPrefix(file, root+string(filepath.Separator)), string(filepath.Separator))
+		k.bodies = append(k.bodies, body{area + " " + strings.TrimSuffix(filepath.Base(file), ".lua"), string(text)})
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		name := filepath.Base(filepath.Dir(filepath.Dir(file))) + " " + strings.TrimSuffix(filepath.Base(file), ".lua")
-		k.bodies = append(k.bodies, body{name, string(text)})
 	}
 	text, err := os.ReadFile(filepath.Join(asynq, "internal", "rdb", "rdb.go"))
 	if err != nil {

@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"dead letter, then order": testDeadLetterThatWasCommitted,
 		"sales long over":         testForgottenSales,
 		"quota ever":              testQuotaEver,
+		"installation":            testInstallation,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
