@@ -120,9 +120,26 @@ func TestForeignWhileRunning(t *testing.T) {
 	}
 	early, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "ada", Key: "k"})
 	must(t, err)
+	late, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "eve", Key: "k"})
+	must(t, err)
+	calls := make(chan string, 1000)
+	record := hook(func(_ context.Context, call string) error { calls <- call; return nil })
+	lead := func() (bool, error) { return false, errors.Join(record(t.Context(), "lead"), errors.New("not yet")) }
+	p.store.lead.Store(&lead)
+	rebuild, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rebuilt := make(chan error, 1)
+	go func() { _, err := p.RebuildSale(rebuild, sale.ID); rebuilt <- err }()
+	if call := <-calls; call != "lead" {
+		t.Fatalf("%s, not lead", call)
+	}
 	must(t, in.rdb.Set(t.Context(), key, "other 1/1", 0).Err())
 	eventually(t, "the process closes", closed)
 	stop := in.work(p)
+	if out, err := late.Reserve(t.Context()); !errors.Is(err, orders.ErrForeign) {
+		t.Errorf("an attempt from before: %+v %v", out, err)
+	}
+	p.store.before.Store(&record)
 	for _, name := range []string{sale.ID, "unknown"} {
 		if _, err := attempt(t.Context(), p, orders.Request{Sale: name, Item: "shoe", Quantity: 1, User: "bob", Key: "k"}); !errors.Is(err, orders.ErrUnavailable) || !errors.Is(err, orders.ErrForeign) {
 			t.Errorf("sale %s: %v", name, err)
@@ -131,6 +148,21 @@ func TestForeignWhileRunning(t *testing.T) {
 	if found, err := postgres.New(in.pool).Statuses(t.Context(), []orders.ID{early.Order.ID}); err != nil || len(found) > 0 {
 		t.Errorf("committed while foreign: %v %v", found, err)
 	}
+	for len(calls) > 0 { // from before
+		<-calls
+	}
+	for seconds := 0; seconds < 3; { // the database is compared once a second, which is also how often orders expire, for example
+		switch call := <-calls; call {
+		case "installation":
+			seconds++
+		case "lead", "commit", "expire", "returns":
+			t.Errorf("%s while foreign", call)
+		}
+	}
+	p.store.before.Store(nil)
+	p.store.lead.Store(nil)
+	cancel()
+	<-rebuilt
 	must(t, in.rdb.Del(t.Context(), key).Err()) // Redis lost it: the process stores it again
 	eventually(t, "the process opens", func() bool { return !closed() && p.Ready(t.Context()) == nil })
 	if now := in.rdb.Get(t.Context(), key).Val(); now != own {

@@ -38,6 +38,16 @@ func (h *hooked) Installation(ctx context.Context) (found orders.Installation, e
 	return found, err
 }
 
+func (h *hooked) Expire(ctx context.Context, limit int) (list []orders.Return, err error) {
+	err = h.do(ctx, "expire", func() error { list, err = h.Store.Expire(ctx, limit); return err })
+	return list, err
+}
+
+func (h *hooked) Returns(ctx context.Context, sale string, limit int) (list []orders.Return, err error) {
+	err = h.do(ctx, "returns", func() error { list, err = h.Store.Returns(ctx, sale, limit); return err })
+	return list, err
+}
+
 func (h *hooked) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
 	return h.do(ctx, "holdings", func() error { return h.Store.Holdings(ctx, sale, fn) })
 }
