@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,10 +53,12 @@ func TestAProcessThatCannotHandOverKeepsNoSaleClosed(t *testing.T) {
 	in := installOn(t, testenv.StartRedis(t).URL())
 	said := make(chan string, 10_000)
 	p := in.start(func(o *orders.Options) { o.Logger = slog.New(records{slog.DiscardHandler, said}) })
-	read := make(chan struct{})
+	ends := make(chan struct{})
+	read := sync.OnceFunc(func() { close(ends) })
+	defer read()
 	stuck := in.start(func(o *orders.Options) {
 		o.Program = "api"
-		o.Logger = slog.New(blocked{slog.DiscardHandler, "what is remembered could not be handed over yet", read})
+		o.Logger = slog.New(blocked{slog.DiscardHandler, "what is remembered could not be handed over yet", ends})
 	})
 	sale := in.sale(p)
 	stuck.follows()
@@ -76,7 +79,7 @@ func TestAProcessThatCannotHandOverKeepsNoSaleClosed(t *testing.T) {
 		}
 	}
 	stuck.store.heals()
-	close(read)
+	read()
 	eventually(t, "it is well again", func() bool { return stuck.Ready(t.Context()) == nil })
 	accepted = append(accepted, in.accept(stuck, sale.ID, "late", 3)...)
 	if confirmed, late := in.outcomes(p, accepted); confirmed != 6 || late != 0 {
