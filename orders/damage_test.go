@@ -2,6 +2,7 @@ package orders_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,30 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 )
+
+// TestAServerThatDoesNotSayWhichItIs has lost nothing: changes wait for it, and no sale is rebuilt.
+func TestAServerThatDoesNotSayWhichItIs(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p, silent := in.start(), in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items = append(s.Items, orders.Item{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}) })
+	calls := make(chan string, 1000)
+	record := hook(func(_ context.Context, call string) error { calls <- call; return nil })
+	silent.store.before.Store(&record)
+	silent.rdb.AddHook(fails{"info"})
+	if _, err := silent.SetSwitch(t.Context(), sale.ID, orders.SwitchPaused); !errors.Is(err, orders.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	for seconds := 0; seconds < 3; {
+		switch <-calls {
+		case "installation": // once a second, before the sales are compared
+			seconds++
+		case "lead":
+			t.Fatal("a sale is rebuilt")
+		}
+	}
+	silent.store.before.Store(nil)
+}
 
 // TestAnEarlierStateOfRedisIsNoticed: the server follows another one for a moment, which has an earlier state. Its run id stays the same.
 func TestAnEarlierStateOfRedisIsNoticed(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -305,4 +306,23 @@ func arrives(t testing.TB, what string, reached <-chan struct{}) {
 	case <-time.After(20 * time.Second):
 		t.Fatalf("not within 20 s: %s", what)
 	}
+}
+
+// fails makes commands of this name fail as they do without an answer.
+type fails struct{ name string }
+
+func (f fails) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f fails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == f.name {
+			cmd.SetErr(os.ErrDeadlineExceeded)
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (f fails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

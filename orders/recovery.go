@@ -112,7 +112,7 @@ func (r *recovery) runScript(ctx context.Context, script *redis.Script, ci *cach
 
 // takeItems makes this process the leader of all items. From then on, no leader of an earlier epoch can load or open them.
 func (r *recovery) takeItems(ctx context.Context) error {
-	runs := make(map[string]string)
+	runs := make(serverRuns)
 	for _, ci := range r.l.all() {
 		fields, err := r.sales.definition(ctx, ci, runs)
 		if err != nil {

@@ -113,7 +113,7 @@ func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Cont
 // already has a leader is left to it: it may have orders by then.
 func (a *saleAdmin) introduce(ctx context.Context, stored Sale, added []string) error {
 	l := &listing{Sale: stored}
-	runs := make(map[string]string)
+	runs := make(serverRuns)
 	for _, id := range added {
 		it, _ := l.Item(id)
 		ci := a.newCachedItem(l, it)
@@ -130,10 +130,10 @@ func (a *saleAdmin) introduce(ctx context.Context, stored Sale, added []string) 
 }
 
 // definition returns the fields of the hash of an item that is new to a server.
-func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs map[string]string) ([]any, error) {
+func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs serverRuns) ([]any, error) {
 	run, err := w.runOf(ctx, ci.keys[itemKey], runs)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	return append(ci.settings(), "server", run, "revision", ci.sale.Revision), nil
 }

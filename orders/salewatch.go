@@ -191,7 +191,7 @@ type sighting struct {
 // look returns what the servers have of items, in the same order.
 func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting {
 	seen := make([]sighting, len(items))
-	runs := make(map[string]string) // of each server, asked once
+	runs := make(serverRuns) // of each server, asked once
 	keys, args := make([][]string, len(items)), make([][]any, len(items))
 	for i, ci := range items {
 		var run string
@@ -214,23 +214,30 @@ func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting
 	return seen
 }
 
-// runOf returns the run id of the server that holds a key. It asks each server once and stores the answer in runs.
-func (w *catalogWatch) runOf(ctx context.Context, key string, runs map[string]string) (string, error) {
+// serverRuns are the answers of servers, by address, that were asked for their run id.
+type serverRuns map[string]struct {
+	id  string
+	err error
+}
+
+// runOf returns the run id of the server that holds a key. It asks each server once, also if it fails, and stores the answer in runs.
+func (w *catalogWatch) runOf(ctx context.Context, key string, runs serverRuns) (string, error) {
 	var server redis.Cmdable = w.base
 	addr := ""
 	if cluster, ok := w.base.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
-			return "", err
+			return "", unavailable(err)
 		}
 		server, addr = master, master.Options().Addr
 	}
-	if run, asked := runs[addr]; asked {
-		return run, nil
+	a, asked := runs[addr]
+	if !asked {
+		a.id, a.err = redisclient.RunID(ctx, server)
+		a.err = unavailable(a.err)
+		runs[addr] = a
 	}
-	run, err := redisclient.RunID(ctx, server)
-	runs[addr] = run
-	return run, err
+	return a.id, a.err
 }
 
 // verified returns the watcher's generation once Redis is verified to be the server that the item was loaded into, otherwise
