@@ -26,7 +26,8 @@ type core struct {
 	database clock  // the database's
 	// conditions that background work has found; condition.go has those that are looked up
 	conditions conditions
-	foreign    atomic.Bool // the database and Redis do not belong together
+	foreign    atomic.Bool            // the database and Redis do not belong together
+	owned      atomic.Pointer[string] // what Redis said of the database when they did
 	*signals
 }
 

@@ -22,7 +22,7 @@ func (in *installation) opens(store orders.Store, namespace string) error {
 	in.t.Helper()
 	o, err := redisclient.ParseURL(in.redisURL)
 	must(in.t, err)
-	o.ReadTimeout, o.WriteTimeout = redisTimeout, redisTimeout
+	redisclient.SetTimeout(o, redisTimeout)
 	rdb, err := redisclient.New(o)
 	must(in.t, err)
 	defer rdb.Close()
@@ -171,4 +171,48 @@ func TestForeignWhileRunning(t *testing.T) {
 	in.order(p, sale.ID, "bob", "k", 1)
 	in.settled(p, early.Order.ID)
 	stop()
+}
+
+// TestForeignDatabaseIsNotFirstAgain: Redis loses which database it belongs to, and another database is there before a process can say so.
+func TestForeignDatabaseIsNotFirstAgain(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	key := in.namespace + ":database"
+	own := func() string { return in.rdb.Get(t.Context(), key).Val() }
+	first := own()
+	if first == "" {
+		t.Fatal("the namespace has no database")
+	}
+	other := postgres.New(installOn(t, in.redisURL).pool)
+	held := make(chan struct{})
+	p.rdb.AddHook(around{word: key, before: func() { <-held }})
+	p.store.fails("installation") // nothing is asked of the database
+	must(t, in.rdb.Del(t.Context(), key).Err())
+	if err := in.opens(other, in.namespace); !errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrForeign) {
+		t.Errorf("while a process is running: %v, want ErrUnavailable", err)
+	}
+	if now := own(); now != "" {
+		t.Errorf("it belongs to %q", now)
+	}
+	place := strings.Fields(first)[1]
+	must(t, in.rdb.Set(t.Context(), key, "other "+place+" since 2999-01-01T00:00:00.000000Z", 0).Err()) // had nobody been running
+	close(held)
+	eventually(t, "it belongs to its database again", func() bool { return own() == first })
+	p.store.heals()
+	in.foreign("afterwards", "belongs to database", in.opens(other, in.namespace))
+	must(t, in.opens(postgres.New(in.pool), in.namespace))
+
+	for name, owner := range map[string]string{"an older one": "other " + place + " since 2001-01-01T00:00:00.000000Z", "an adopted one": "other " + place + " adopted 2999-01-01T00:00:00.000000Z"} {
+		must(t, in.rdb.Set(t.Context(), key, owner, 0).Err())
+		eventually(t, name+" is respected", func() bool { err := p.Ready(t.Context()); return err != nil && strings.Contains(err.Error(), string(orders.CauseForeign)) })
+		if now := own(); now != owner {
+			t.Errorf("%s: it belongs to %q", name, now)
+		}
+		must(t, in.rdb.Set(t.Context(), key, first, 0).Err())
+		eventually(t, "the process opens", func() bool { return p.Ready(t.Context()) == nil })
+	}
+	if err := orders.Adopt(t.Context(), in.rdb, other, in.namespace); err != nil || !strings.Contains(own(), " adopted ") {
+		t.Errorf("adopted: %q, %v", own(), err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -35,8 +36,26 @@ type Installation struct {
 	Live      Place  // where it is now
 }
 
-// identity is the value of the key in Redis.
-func (in *Installation) identity() string { return fmt.Sprintf("%s %s", in.ID, in.Stored) }
+// identity is the value of the key in Redis: the id, the place, and when the namespace was first used.
+func (in *Installation) identity(how string, at time.Time) string {
+	return fmt.Sprintf("%s %s %s %s", in.ID, in.Stored, how, at.UTC().Format("2006-01-02T15:04:05.000000Z"))
+}
+
+// How a namespace has come to belong to a database.
+const (
+	firstUse  = "since"
+	byAdopter = "adopted"
+)
+
+// mayReplace reports whether the identity own, which the namespace had while this process was running, may replace other: the namespace was
+// lost in Redis, and a database that is new here was first to use it again. What an operator has adopted is never replaced.
+func mayReplace(own, other string) bool {
+	ours, theirs := strings.Fields(own), strings.Fields(other)
+	if len(ours) != 4 || len(theirs) != 4 || theirs[2] != firstUse {
+		return false
+	}
+	return ours[2] == byAdopter || ours[3] < theirs[3]
+}
 
 // sameIdentity compares the ids: every write of the row makes a new one, so the places are only for people.
 func sameIdentity(a, b string) bool {
@@ -77,9 +96,9 @@ func (o *Ownership) Err() error {
 		return fmt.Errorf("%w: the database belongs to namespace %s in Redis, and NAMESPACE is %s: %s", ErrForeign, db.Namespace, o.Namespace, remedy)
 	case !db.Stored.is(db.Live):
 		return fmt.Errorf("%w: the database is a copy: it is at %s (system identifier/oid), and its original was at %s: %s", ErrForeign, db.Live, db.Stored, remedy)
-	case o.Owner != "" && !sameIdentity(o.Owner, db.identity()):
-		return fmt.Errorf("%w: namespace %s in Redis belongs to database %s, and DATABASE_URL is database %s: %s",
-			ErrForeign, o.Namespace, o.Owner, db.identity(), remedy)
+	case o.Owner != "" && !sameIdentity(o.Owner, db.ID):
+		return fmt.Errorf("%w: namespace %s in Redis belongs to database %s, and DATABASE_URL is database %s %s: %s",
+			ErrForeign, o.Namespace, o.Owner, db.ID, db.Stored, remedy)
 	}
 	return nil
 }
@@ -95,36 +114,84 @@ func Adopt(ctx context.Context, rdb redis.Cmdable, store Store, namespace string
 	if err != nil {
 		return err
 	}
-	return unavailable(rdb.Set(ctx, databaseKey(namespace), in.identity(), 0).Err())
+	now, err := rdb.Time(ctx).Result()
+	if err != nil {
+		return unavailable(err)
+	}
+	return unavailable(rdb.Set(ctx, databaseKey(namespace), in.identity(byAdopter, now), 0).Err())
 }
 
-// claim returns ErrForeign, wrapped, if the database and the namespace do not belong together. Each stores the other at the first use, and
-// again when Redis has lost it.
-func (c *core) claim(ctx context.Context) error {
+// claim returns ErrForeign, wrapped, if the database and the namespace do not belong together. Each stores the other at the first use. When
+// Redis has lost it, running processes store it again, without the database: another one must not be first. starting: this process does not
+// run yet.
+func (c *core) claim(ctx context.Context, starting bool) error {
+	key := databaseKey(c.opts.Namespace)
+	if own := c.owned.Load(); own != nil {
+		switch owner, err := c.base.Get(ctx, key).Result(); {
+		case err != nil && !errors.Is(err, redis.Nil):
+			return unavailable(err)
+		case owner == "" || mayReplace(*own, owner):
+			if err := c.base.Set(ctx, key, *own, 0).Err(); err != nil {
+				return unavailable(err)
+			}
+		}
+	}
 	o, err := ReadOwnership(ctx, c.base, c.store, c.opts.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := o.Err(); err != nil || o.Database.ID != "" && o.Owner != "" {
+	if err := o.Err(); err != nil {
 		return err
 	}
-	if err := c.store.Install(ctx, c.opts.Namespace, false); err != nil {
-		return err
+	if o.Database.ID == "" && starting {
+		if err := c.unused(ctx); err != nil {
+			return err
+		}
+	}
+	if o.Database.ID == "" || o.Owner == "" {
+		if o, err = c.use(ctx); err != nil {
+			return err
+		}
+	}
+	c.owned.Store(&o.Owner)
+	return nil
+}
+
+// unused returns an error if processes are running in the namespace although Redis does not have its database: they are about to store it
+// again.
+func (c *core) unused(ctx context.Context) error {
+	channel := c.notificationChannel()
+	subscribers, err := c.base.PubSubNumSub(ctx, channel).Result()
+	if err == nil && subscribers[channel] > 0 {
+		err = fmt.Errorf("%d processes run in namespace %s, and Redis has lost their database: waiting for them to store it again", subscribers[channel], c.opts.Namespace)
+	}
+	return unavailable(err)
+}
+
+// use stores in the database and in Redis that they belong together, unless either belongs to another one.
+func (c *core) use(ctx context.Context) (o Ownership, err error) {
+	o.Namespace = c.opts.Namespace
+	if err := c.store.Install(ctx, o.Namespace, false); err != nil {
+		return o, err
 	}
 	if o.Database, err = c.store.Installation(ctx); err != nil {
-		return err
+		return o, err
 	}
 	if err := o.Err(); err != nil { // another process was first
-		return err
+		return o, err
 	}
-	key := databaseKey(c.opts.Namespace)
-	if err := c.base.SetNX(ctx, key, o.Database.identity(), 0).Err(); err != nil {
-		return unavailable(err)
+	now, err := c.base.Time(ctx).Result()
+	if err != nil {
+		return o, unavailable(err)
+	}
+	key := databaseKey(o.Namespace)
+	if err := c.base.SetNX(ctx, key, o.Database.identity(firstUse, now), 0).Err(); err != nil {
+		return o, unavailable(err)
 	}
 	if o.Owner, err = c.base.Get(ctx, key).Result(); err != nil {
-		return unavailable(err)
+		return o, unavailable(err)
 	}
-	return o.Err()
+	return o, o.Err()
 }
 
 // checkForeign repeats claim, and returns whether the pair is foreign. Without an answer of the servers it stays as it was.
@@ -134,7 +201,7 @@ func (c *core) checkForeign(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
-	switch err := c.claim(ctx); {
+	switch err := c.claim(ctx, false); {
 	case errors.Is(err, ErrForeign):
 		if !c.foreign.Swap(true) {
 			c.opts.Logger.ErrorContext(ctx, "the database and Redis do not belong together; no orders are taken or committed", slog.Any("error", err))

@@ -127,7 +127,7 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, opts Option
 	if opts.EphemeralRedis { // it keeps nothing, and does not say how
 		return s, nil
 	}
-	if err := s.claim(ctx); err != nil {
+	if err := s.claim(ctx, true); err != nil {
 		return nil, err
 	}
 	switch err := s.checkDurability(ctx); {
