@@ -115,7 +115,7 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 	eventually(t, "the first is queued, and nothing else writes", func() bool { return in.queued() > 0 })
 
 	replica.Stop()
-	var written int64
+	var written testenv.Written
 	for i := range 3 {
 		// A repetition finds the reservation in Redis, which does not suffice for it either. Since Redis 7.2 a WAIT covers the
 		// caller's own writes, so the caller has to write something.

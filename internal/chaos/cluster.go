@@ -87,11 +87,11 @@ type cluster struct {
 	bought      purchases
 	answers     answers
 	late        late
-	lost        time.Time // when Redis last lost memory
-	losing      time.Time // until when a fault takes keys from Redis
-	forbidden   bool      // a command was taken from the programs' user
-	clocksWrong bool      // the clock of a process was wrong
-	written     int64     // Redis' memory, a second before its end
+	lost        time.Time       // when Redis last lost memory
+	losing      time.Time       // until when a fault takes keys from Redis
+	forbidden   bool            // a command was taken from the programs' user
+	clocksWrong bool            // the clock of a process was wrong
+	written     testenv.Written // Redis' memory, a second before its end
 	snapshot    []byte
 	copied      *testenv.RedisServer // a copy of Redis; nil before the first
 	foreigners  int                  // processes with a foreign database so far

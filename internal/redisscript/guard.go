@@ -26,7 +26,8 @@ var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
 // of reads: those that it may read with after its first write. Redis keeps the writes of a script that fails later, so a script must
 // not begin what it may not finish. The other ways to fail:
 //
-//   - Redis checks the permission for KEYS before it runs the script.
+//   - Redis checks the permission for KEYS before it runs the script. A user may have a command only for some keys, so the check asks for
+//     the first key of the script; the others are in the same namespace.
 //   - Without memory, with too few replicas or with a failed disk, Redis refuses the first write, and no later one.
 //   - The script itself must check the types and the values of its keys before its first write.
 //
@@ -43,10 +44,14 @@ func guarded(source string, reads []string) string {
 	}
 	slices.Sort(commands)
 	commands = slices.Compact(commands)
-	list := "'" + strings.Join(commands, "', '") + "'"
-	calls := "may('" + strings.Join(commands, "') and may('") + "')"
-	return "do local may = redis.acl_check_cmd if may and not (" + calls + ") then for _, command in ipairs({ " + list +
-		" }) do if not may(command) then return redis.error_reply(\"NOPERM this user has no permission to run the command '\" .. command .. \"', which a script needs; nothing was changed\") end end end end " +
+	for i, command := range commands {
+		commands[i] = "'" + command + "', key"
+		if command == "PUBLISH" {
+			commands[i] = "'PUBLISH'" // to a channel, which is no key
+		}
+	}
+	return "do local may, key = redis.acl_check_cmd, KEYS[1] or '' if may and not (may(" + strings.Join(commands, ") and may(") + ")) then for _, call in ipairs({ { " +
+		strings.Join(commands, " }, { ") + " } }) do if not may(unpack(call)) then return redis.error_reply(\"NOPERM this user has no permission to run the command '\" .. call[1] .. \"', which a script needs; nothing was changed\") end end end end " +
 		source
 }
 

@@ -32,7 +32,7 @@ func TestGuard(t *testing.T) {
 			return { redis.call('GET', KEYS[3]) }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, rules := range []string{"", "~* -zadd", "~* -get", "~a ~c", "~a ~c %R~b"} {
+			for _, rules := range []string{"", "~* -zadd", "~* -get", "~a ~c", "~a ~c %R~b", "~* -zadd (+zadd ~other)"} {
 				acl := []any{"ACL", "SETUSER", "shop", "reset", "on", ">secret", "+@all"}
 				for rule := range strings.FieldsSeq(rules) {
 					acl = append(acl, rule)

@@ -11,21 +11,32 @@ import (
 // appendOnlyDir is the directory of Redis' append-only file.
 const appendOnlyDir = "appendonlydir"
 
-// Written returns how many bytes the server has appended to its file so far.
-func (r *RedisServer) Written() int64 {
+// Written is a position in a server's append-only file.
+type Written struct {
+	file string
+	size int64
+}
+
+// Written returns what the server has written to its file so far.
+func (r *RedisServer) Written() Written {
 	r.t.Helper()
-	info, err := os.Stat(r.appended())
+	file := r.appended()
+	info, err := os.Stat(file)
 	if err != nil {
 		r.t.Fatalf("testenv: append-only file: %v", err)
 	}
-	return info.Size()
+	return Written{file, info.Size()}
 }
 
-// Truncate cuts the append-only file of a killed server to a size returned by Written, to simulate a crash of the machine: killing the
-// server alone loses nothing, because the kernel has its writes.
-func (r *RedisServer) Truncate(size int64) {
+// Truncate removes what a killed server has written since, to simulate a crash of the machine: killing the server alone loses nothing,
+// because the kernel has its writes. If the server has rewritten its file meanwhile, only what follows the rewrite is removed.
+func (r *RedisServer) Truncate(to Written) {
 	r.t.Helper()
-	if err := os.Truncate(r.appended(), size); err != nil {
+	file := r.appended()
+	if file != to.file {
+		to = Written{file: file}
+	}
+	if err := os.Truncate(file, to.size); err != nil {
 		r.t.Fatalf("testenv: append-only file: %v", err)
 	}
 }
