@@ -89,7 +89,6 @@ type cluster struct {
 	late        late
 	lost        time.Time       // when Redis last lost memory
 	losing      time.Time       // until when a fault takes keys from Redis
-	forbidden   bool            // a command was taken from the programs' user
 	clocksWrong bool            // the clock of a process was wrong
 	written     testenv.Written // Redis' memory, a second before its end
 	snapshot    []byte

@@ -145,11 +145,12 @@ func (c *cluster) evictUntil(ctx context.Context, rdb redis.UniversalClient, unt
 // forbid takes one command from the user of the programs, except for Asynq's keys: Asynq's own scripts have no guard, and leave half of
 // what they began.
 func forbid(ctx context.Context, c *cluster, p params) error {
-	c.forbidden = true
 	rdb := c.rdb()
 	c.healing.Go(func() {
 		periodic.Pause(ctx, p.For)
-		c.undo(ctx, rdb, func(ctx context.Context) error { return rdb.ACLSetUser(ctx, "default", "clearselectors", "+@all").Err() })
+		c.undo(ctx, rdb, func(ctx context.Context) error {
+			return rdb.ACLSetUser(ctx, "default", "clearselectors", "+@all").Err()
+		})
 	})
 	return rdb.ACLSetUser(ctx, "default", "-"+p.Kind, "(+"+p.Kind+" ~asynq:*)").Err()
 }

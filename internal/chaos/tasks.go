@@ -3,10 +3,8 @@ package chaos
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -125,11 +123,6 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 // of 30 s every 5 s, so a lease that was not extended for 15 s belongs to a dead worker. Asynq only hands out such tasks when a
 // worker starts, and only if their lease ended more than 30 s ago.
 func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) {
-	if c.forbidden {
-		if err := c.requeueTasks(ctx); err != nil {
-			return 0, err
-		}
-	}
 	now := time.Now()
 	ended := now.Add(-time.Minute)
 	if n, err = c.moveTasks(ctx, "lease", time.Time{}, now.Add(15*time.Second), ended); err != nil || !c.clocksWrong {
@@ -143,34 +136,6 @@ func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) 
 		}
 	}
 	return n + ahead, err
-}
-
-// requeue returns tasks without a lease to their queue. KEYS: active, lease, pending; ARGV: the prefix of tasks.
-var requeue = redisscript.Repeatable(`
-	for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-		if not redis.call('ZSCORE', KEYS[2], id) then
-			redis.call('LREM', KEYS[1], 0, id)
-			redis.call('LPUSH', KEYS[3], id)
-			redis.call('HSET', ARGV[1] .. id, 'state', 'pending')
-		end
-	end`)
-
-// requeueTasks has tasks run of which Asynq lost sight: when a command of its script that hands out a task was refused, the task was no
-// longer pending and had no lease yet.
-func (c *cluster) requeueTasks(ctx context.Context) error {
-	rdb := c.rdb()
-	defer rdb.Close()
-	active, err := keysOf(ctx, rdb, "asynq:{"+space+"-*}:active")
-	if err != nil {
-		return err
-	}
-	for _, key := range active {
-		queue := strings.TrimSuffix(key, "active")
-		if err := requeue.Run(ctx, rdb, []string{key, queue + "lease", queue + "pending"}, queue+"t:").Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return err
-		}
-	}
-	return nil
 }
 
 // moveTasks sets the time of the tasks of a state whose time is between two others, and returns their number. The zero time is no limit.
