@@ -16,7 +16,7 @@ func describePostgres(ctx context.Context, db *sql.DB) ([]Part, error) {
 		WITH t AS (
 			SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 			WHERE relkind IN ('r', 'p') AND nspname = ANY (current_schemas(false)) AND pg_table_is_visible(c.oid)
-			AND relname <> 'goose_db_version'
+			AND relname NOT IN ('tidegate_versions', 'goose_db_version')
 		), col AS (
 			SELECT relname, attname, attnotnull, attidentity, format_type(atttypid, atttypmod) AS type, pg_get_expr(adbin, adrelid) AS value
 			FROM t JOIN pg_attribute ON attrelid = oid AND attnum > 0 AND NOT attisdropped
@@ -50,7 +50,7 @@ func describePostgres(ctx context.Context, db *sql.DB) ([]Part, error) {
 func describeSQLite(ctx context.Context, db *sql.DB) ([]Part, error) {
 	statements, err := readParts(ctx, db, `
 		SELECT CASE WHEN sql LIKE 'CREATE UNIQUE %' THEN 'unique index' ELSE type END, tbl_name, name, sql FROM sqlite_master
-		WHERE sql IS NOT NULL AND tbl_name <> 'goose_db_version' AND tbl_name NOT LIKE 'sqlite_%'
+		WHERE sql IS NOT NULL AND tbl_name NOT IN ('tidegate_versions', 'goose_db_version') AND tbl_name NOT LIKE 'sqlite_%'
 		ORDER BY CASE type WHEN 'table' THEN 1 WHEN 'index' THEN 2 ELSE 3 END, name`)
 	var list []Part
 	for _, s := range statements {

@@ -13,6 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
@@ -26,8 +29,27 @@ var files embed.FS
 var ErrOutdated = errors.New("migrations: schema is outdated")
 
 // Postgres applies the missing migrations. Any number of processes may call it concurrently: one applies them, the others wait up to five
-// minutes. The wait uses a session-level advisory lock, so db must not connect through a pooler that shares sessions.
-func Postgres(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectPostgres, db) }
+// minutes. It needs two connections at once, and works through a pooler that shares server connections between transactions.
+func Postgres(ctx context.Context, db *sql.DB) error {
+	waiting, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("migrations: lock: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only holds the lock
+	for _, statement := range []string{
+		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = 0",
+		fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lock.DefaultLockID), // that of goose, which earlier versions lock for a session
+	} {
+		if _, err := tx.ExecContext(waiting, statement); err != nil {
+			return fmt.Errorf("migrations: lock: %w", err)
+		}
+	}
+	return up(ctx, goose.DialectPostgres, db)
+}
+
+const lockWithin = 5 * time.Minute
 
 // SQLite applies the missing migrations. Only one process may call it at a time: there is no lock besides SQLite's own.
 func SQLite(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectSQLite3, db) }
@@ -49,10 +71,84 @@ func up(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
+	if err := adopt(ctx, dialect, db, p.ListSources()); err != nil {
+		return fmt.Errorf("migrations: take over the versions in %s: %w", formerVersions, err)
+	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrations: apply: %w", err)
 	}
 	return nil
+}
+
+// The table of applied versions. Former programs used goose's default, as do other applications with goose.
+const (
+	versions       = "tidegate_versions"
+	formerVersions = goose.DefaultTablename
+)
+
+// adopt copies what a former program has applied. The former table stays, for programs that still use it.
+func adopt(ctx context.Context, dialect goose.Dialect, db *sql.DB, sources []*goose.Source) error {
+	table, err := versionTable(ctx, dialect, db)
+	if err != nil || table != formerVersions {
+		return err
+	}
+	former, err := database.NewStore(dialect, formerVersions)
+	if err != nil {
+		return err
+	}
+	own, err := database.NewStore(dialect, versions)
+	if err != nil {
+		return err
+	}
+	applied, err := former.ListMigrations(ctx, db)
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	if err := own.CreateVersionTable(ctx, tx); err != nil {
+		return err
+	}
+	for _, version := range append([]int64{0}, versionsOf(sources)...) { // goose expects 0
+		ours := func(m *database.ListMigrationsResult) bool { return m.Version == version && m.IsApplied }
+		if version == 0 || slices.ContainsFunc(applied, ours) {
+			if err := own.Insert(ctx, tx, database.InsertRequest{Version: version}); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.Commit()
+}
+
+func versionsOf(sources []*goose.Source) (list []int64) {
+	for _, s := range sources {
+		list = append(list, s.Version)
+	}
+	return list
+}
+
+// versionTable returns the table with the versions of this database, or "" if it has none: the former one counts only beside our tables.
+func versionTable(ctx context.Context, dialect goose.Dialect, db *sql.DB) (string, error) {
+	has := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN (%s)"
+	if dialect == goose.DialectPostgres {
+		has = "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace AND relname IN (%s)"
+	}
+	for _, look := range []struct{ table, tables string }{
+		{versions, "'" + versions + "'"},
+		{formerVersions, "'" + formerVersions + "', 'sales', 'order_units'"},
+	} {
+		var found int
+		if err := db.QueryRowContext(ctx, fmt.Sprintf(has, look.tables)).Scan(&found); err != nil {
+			return "", err
+		}
+		if found == strings.Count(look.tables, ",")+1 {
+			return look.table, nil
+		}
+	}
+	return "", nil
 }
 
 func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe description, golden string) error {
@@ -79,15 +175,11 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe desc
 
 // version reads the version without goose's provider, which would create its table first.
 func version(ctx context.Context, dialect goose.Dialect, db *sql.DB) (int64, error) {
-	table := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'goose_db_version')"
-	if dialect == goose.DialectPostgres {
-		table = "SELECT to_regclass('goose_db_version') IS NOT NULL"
-	}
-	var exists bool
-	if err := db.QueryRowContext(ctx, table).Scan(&exists); err != nil || !exists {
+	table, err := versionTable(ctx, dialect, db)
+	if err != nil || table == "" {
 		return 0, err
 	}
-	store, err := database.NewStore(dialect, goose.DefaultTablename)
+	store, err := database.NewStore(dialect, table)
 	if err != nil {
 		return 0, err
 	}
@@ -99,21 +191,15 @@ func version(ctx context.Context, dialect goose.Dialect, db *sql.DB) (int64, err
 }
 
 func provider(dialect goose.Dialect, db *sql.DB) (*goose.Provider, error) {
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
 	folder := "sqlite"
 	if dialect == goose.DialectPostgres {
 		folder = "postgres"
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
-		if err != nil {
-			return nil, fmt.Errorf("migrations: %w", err)
-		}
-		options = append(options, goose.WithSessionLocker(locker))
 	}
 	sub, err := fs.Sub(files, folder)
 	if err != nil {
 		return nil, fmt.Errorf("migrations: %w", err)
 	}
-	p, err := goose.NewProvider(dialect, db, sub, options...)
+	p, err := goose.NewProvider(dialect, db, sub, goose.WithDisableGlobalRegistry(true), goose.WithTableName(versions))
 	if err != nil {
 		return nil, fmt.Errorf("migrations: %w", err)
 	}

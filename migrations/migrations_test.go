@@ -42,14 +42,14 @@ var dialects = []dialect{
 		name: "postgres", goose: goose.DialectPostgres, driver: "pgx", up: Postgres, check: CheckPostgres,
 		dsn: func(t *testing.T) string { return testenv.Postgres(t) },
 		columns: `SELECT table_name, column_name FROM information_schema.columns
-			WHERE table_schema = 'public' AND table_name NOT LIKE 'goose%'`,
+			WHERE table_schema = 'public' AND table_name <> 'tidegate_versions'`,
 		description: describePostgres, golden: &postgresSchema,
 	},
 	{
 		name: "sqlite", goose: goose.DialectSQLite3, driver: "sqlite", up: SQLite, check: CheckSQLite,
 		dsn: func(t *testing.T) string { return filepath.Join(t.TempDir(), "orders.db") },
 		columns: `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
-			WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%'`,
+			WHERE m.type = 'table' AND m.name <> 'tidegate_versions' AND m.name NOT LIKE 'sqlite%'`,
 		description: describeSQLite, golden: &sqliteSchema,
 	},
 }
@@ -98,7 +98,7 @@ func TestUpAndDown(t *testing.T) {
 			if !errors.Is(err, ErrOutdated) || !strings.Contains(err.Error(), "at version 0") {
 				t.Fatalf("check of an empty database: %v, want ErrOutdated with the version", err)
 			}
-			if _, err := db.ExecContext(t.Context(), "SELECT 1 FROM goose_db_version"); err == nil {
+			if _, err := db.ExecContext(t.Context(), "SELECT 1 FROM tidegate_versions"); err == nil {
 				t.Fatal("the check created a table")
 			}
 
@@ -143,7 +143,7 @@ func TestNewerSchemaIsAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := db.ExecContext(t.Context(),
-				"INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)"); err != nil {
+				"INSERT INTO tidegate_versions (version_id, is_applied) VALUES (9999, true)"); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.check(t.Context(), db); err != nil {
@@ -153,6 +153,94 @@ func TestNewerSchemaIsAccepted(t *testing.T) {
 				t.Errorf("up: %v", err)
 			}
 		})
+	}
+}
+
+// Former programs used goose's default table, which another application may use too.
+func TestFormerVersionsAreTakenOver(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			db := open(t, d.driver, d.dsn(t))
+			do := func(statement string) {
+				t.Helper()
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.up(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			do("ALTER TABLE tidegate_versions RENAME TO goose_db_version")
+			do("INSERT INTO goose_db_version (version_id, is_applied) VALUES (20260101, true)")
+			if err := d.check(t.Context(), db); err != nil {
+				t.Errorf("check before: %v", err)
+			}
+			for range 2 {
+				if err := d.up(t.Context(), db); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.check(t.Context(), db); err != nil {
+				t.Errorf("check after: %v", err)
+			}
+			var own, former int
+			if err := db.QueryRowContext(t.Context(), "SELECT (SELECT max(version_id) FROM tidegate_versions), (SELECT max(version_id) FROM goose_db_version)").Scan(&own, &former); err != nil {
+				t.Fatal(err)
+			}
+			if own > 1000 || former != 20260101 {
+				t.Errorf("version %d, and %d in the former table", own, former)
+			}
+		})
+	}
+}
+
+// An application with goose and a table of the same name is not ours, and its versions say nothing.
+func TestVersionsOfAnotherApplication(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			db := open(t, d.driver, d.dsn(t))
+			for _, statement := range []string{
+				"CREATE TABLE goose_db_version (id integer PRIMARY KEY, version_id bigint NOT NULL, is_applied boolean NOT NULL, tstamp timestamp)",
+				"INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (1, 0, true), (2, 3, true), (3, 20260101, true)",
+			} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.check(t.Context(), db); !errors.Is(err, ErrOutdated) {
+				t.Errorf("check before: %v, want ErrOutdated", err)
+			}
+			if err := d.up(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.check(t.Context(), db); err != nil {
+				t.Errorf("check after: %v", err)
+			}
+			var rows int
+			if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM goose_db_version").Scan(&rows); err != nil || rows != 3 {
+				t.Errorf("the other application has %d rows, %v", rows, err)
+			}
+		})
+	}
+}
+
+// TestASchemaOfItsOwn has two installations in one database.
+func TestASchemaOfItsOwn(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	for _, schema := range []string{"shop", "staging"} {
+		if _, err := open(t, "pgx", dsn).ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
+			t.Fatal(err)
+		}
+		db := open(t, "pgx", dsn+"&search_path="+schema)
+		if err := CheckPostgres(t.Context(), db); !errors.Is(err, ErrOutdated) {
+			t.Errorf("%s: check before: %v, want ErrOutdated", schema, err)
+		}
+		if err := Postgres(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckPostgres(t.Context(), db); err != nil {
+			t.Errorf("%s: check after: %v", schema, err)
+		}
 	}
 }
 
@@ -169,7 +257,7 @@ func TestManyProcessesMigrateAtOnce(t *testing.T) {
 	db := open(t, "pgx", dsn)
 	var applied int
 	if err := db.QueryRowContext(t.Context(),
-		"SELECT count(*) FROM goose_db_version WHERE version_id = 1").Scan(&applied); err != nil {
+		"SELECT count(*) FROM tidegate_versions WHERE version_id = 1").Scan(&applied); err != nil {
 		t.Fatal(err)
 	}
 	if applied != 1 {

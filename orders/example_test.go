@@ -128,7 +128,7 @@ func TestOpenWithoutSchema(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), databases.Postgres(t))
 	must(t, err)
 	t.Cleanup(pool.Close)
-	_, err = pool.Exec(t.Context(), `DROP TABLE goose_db_version`)
+	_, err = pool.Exec(t.Context(), `DROP TABLE tidegate_versions`)
 	must(t, err)
 	rdb, err := redisclient.Open(testenv.Redis(t))
 	must(t, err)

@@ -29,7 +29,7 @@ func (in *installation) schemaParts() []schemaPart {
 			format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(c.oid)),
 			ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', f.conrelid::regclass, f.conname, pg_get_constraintdef(f.oid))
 				FROM pg_constraint f WHERE f.contype = 'f' AND f.confrelid = c.conrelid AND c.contype = 'p')
-		FROM pg_constraint c WHERE connamespace = 'public'::regnamespace AND contype IN ('p', 'u', 'c', 'f') AND conrelid <> 'goose_db_version'::regclass
+		FROM pg_constraint c WHERE connamespace = 'public'::regnamespace AND contype IN ('p', 'u', 'c', 'f') AND conrelid <> 'tidegate_versions'::regclass
 		UNION ALL
 		SELECT indrelid::regclass::text, indexrelid::regclass::text, true, indisunique, format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid), '{}'
 		FROM pg_index JOIN pg_class c ON c.oid = indexrelid

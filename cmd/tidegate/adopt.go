@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 	"github.com/tidegate/tidegate/redisclient"
@@ -39,7 +40,7 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 			}
 			rdb := redis.NewUniversalClient(opts)
 			defer rdb.Close()
-			pool, err := pgxpool.New(cmd.Context(), database)
+			pool, err := pgclient.Open(cmd.Context(), database, "tidegate-adopt", slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 			if err != nil {
 				return fmt.Errorf("DATABASE_URL: %w", err)
 			}

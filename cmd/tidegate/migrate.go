@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/migrations"
 )
 
@@ -23,19 +24,22 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 			if url == "" {
 				return errors.New("DATABASE_URL is required: set it, or pass --database-url postgres://…")
 			}
-			parsed, err := pgx.ParseConfig(url)
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			pool, err := pgclient.Open(cmd.Context(), url, "tidegate-migrate", log)
 			if err != nil {
 				return fmt.Errorf("DATABASE_URL: %w", err)
 			}
-			db := stdlib.OpenDB(*parsed)
-			defer db.Close()
-			if err := migrations.Postgres(cmd.Context(), db); err != nil {
+			defer pool.Close()
+			if err := pgclient.Migrate(cmd.Context(), url, log); err != nil {
 				return err
 			}
+			db := stdlib.OpenDBFromPool(pool)
+			defer db.Close()
 			if err := migrations.CheckPostgres(cmd.Context(), db); err != nil { // somebody may have dropped a constraint
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema of %s at %s is up to date.\n", parsed.Database, parsed.Host)
+			to := pool.Config().ConnConfig
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema of %s at %s is up to date.\n", to.Database, to.Host)
 			return err
 		},
 	}

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tidegate/tidegate/internal/names"
+	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -277,8 +276,8 @@ func (u *URL) setPostgres(value string) error {
 	var err error
 	if !strings.HasPrefix(value, "postgres://") && !strings.HasPrefix(value, "postgresql://") {
 		err = errors.New("unsupported scheme")
-	} else if _, err = pgxpool.ParseConfig(value); err != nil {
-		err = errors.Join(errors.Unwrap(err)) // drops pgx's copy of the URL
+	} else {
+		err = pgclient.Check(value)
 	}
 	return u.set(value, err, "postgres://user:password@host:5432/database?sslmode=verify-full")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/redisclient"
@@ -80,45 +80,6 @@ func (r *Redis) CloseAfter(err error) {
 	}
 }
 
-// minConns prevents a deadlock: leading a sale's recovery holds a connection, and needs others meanwhile.
-const minConns = 4
-
-// openPool does not connect yet. Parameters in the URL take precedence.
-func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Pool, error) {
-	c, err := pgxpool.ParseConfig(string(url))
-	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	for name, value := range map[string]string{
-		"application_name": "tidegate-" + program,
-		// An order leaves the outbox when its commit returns, so the commit must be on disk by then.
-		"synchronous_commit": "on",
-		// A statement that takes longer is stuck, and holds a connection that others need.
-		"statement_timeout": "30s",
-		// Our transactions never pause. That of a stopped process would hold locks that a recovery waits for.
-		"idle_in_transaction_session_timeout": "5s",
-	} {
-		if _, said := c.ConnConfig.RuntimeParams[name]; !said {
-			c.ConnConfig.RuntimeParams[name] = value
-		}
-	}
-	if !strings.Contains(string(url), "pool_max_conns=") {
-		c.MaxConns = 16
-	}
-	if c.MaxConns < minConns {
-		return nil, fmt.Errorf("DATABASE_URL: pool_max_conns must be at least %d, because leading a recovery holds one connection "+
-			"while others are needed, got %d", minConns, c.MaxConns)
-	}
-	if c.ConnConfig.ConnectTimeout == 0 {
-		c.ConnConfig.ConnectTimeout = 5 * time.Second
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	return pool, nil
-}
-
 // awaitServers waits until Redis and Postgres answer and the schema is there.
 func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, pool *pgxpool.Pool) error {
 	servers := []dependency{
@@ -133,11 +94,11 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 	}
 	logVersions(ctx, cfg, log, r, pool)
 	r.warnOfDistance(ctx, log, cfg.RedisTimeout)
+	if cfg.Migrate {
+		return pgclient.Migrate(ctx, string(cfg.Database), log)
+	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	if cfg.Migrate {
-		return migrations.Postgres(ctx, db)
-	}
 	return migrations.CheckPostgres(ctx, db)
 }
 

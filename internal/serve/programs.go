@@ -15,6 +15,7 @@ import (
 	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
+	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
@@ -99,9 +100,9 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 		return err
 	}
 	defer func() { r.CloseAfter(err) }()
-	pool, err := openPool(ctx, cfg.Database, program)
+	pool, err := pgclient.Open(ctx, string(cfg.Database), "tidegate-"+program, log)
 	if err != nil {
-		return err
+		return wrap("DATABASE_URL", err)
 	}
 	defer closePool(pool)
 	if err := awaitServers(ctx, cfg, log, timeout, r, pool); err != nil {

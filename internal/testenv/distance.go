@@ -12,7 +12,7 @@ import (
 // much is under way. Connections themselves are made at once.
 type Distance struct {
 	listen    net.Listener
-	target    string
+	target    atomic.Pointer[string]
 	roundTrip atomic.Int64
 	wg        sync.WaitGroup
 }
@@ -24,7 +24,8 @@ func NewDistance(t testing.TB, target string, roundTrip time.Duration) *Distance
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Distance{listen: l, target: target}
+	d := &Distance{listen: l}
+	d.MoveTo(target)
 	d.Set(roundTrip)
 	d.wg.Go(d.accept)
 	t.Cleanup(func() {
@@ -40,13 +41,16 @@ func (d *Distance) Addr() string { return d.listen.Addr().String() }
 // Set changes the round trip for what is sent from now on.
 func (d *Distance) Set(roundTrip time.Duration) { d.roundTrip.Store(int64(roundTrip)) }
 
+// MoveTo makes new connections reach another server.
+func (d *Distance) MoveTo(target string) { d.target.Store(&target) }
+
 func (d *Distance) accept() {
 	for {
 		client, err := d.listen.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", d.target) //nolint:noctx // on the loopback it connects or is refused
+		server, err := net.Dial("tcp", *d.target.Load()) //nolint:noctx // on the loopback it connects or is refused
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
@@ -67,7 +68,7 @@ type beats struct {
 // Heartbeat counts a heartbeat. It returns the process list as it was just before.
 func (s *Store) Heartbeat(ctx context.Context, self liveness.Self) (liveness.ProcessList, error) {
 	list := liveness.ProcessList{}
-	err := s.beats.on(ctx, s.pool.Config().ConnConfig, func(conn *pgx.Conn) error {
+	err := s.beats.on(ctx, s.pool.Config(), func(conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, `
 			WITH beat AS (
 				INSERT INTO processes AS p (process, beats, beats_at, host, addr, program)
@@ -82,11 +83,16 @@ func (s *Store) Heartbeat(ctx context.Context, self liveness.Self) (liveness.Pro
 }
 
 // on runs fn on the connection, and closes it when fn fails: the next heartbeat connects again.
-func (b *beats) on(ctx context.Context, config *pgx.ConnConfig, fn func(*pgx.Conn) error) error {
+func (b *beats) on(ctx context.Context, config *pgxpool.Config, fn func(*pgx.Conn) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.conn == nil {
-		conn, err := pgx.ConnectConfig(ctx, config)
+		if before := config.BeforeConnect; before != nil {
+			if err := before(ctx, config.ConnConfig); err != nil {
+				return err
+			}
+		}
+		conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 		if err != nil {
 			return err
 		}

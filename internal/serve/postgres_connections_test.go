@@ -1,0 +1,143 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
+)
+
+// sells places n orders, eight at a time, and waits until each is confirmed.
+func (s shop) sells(n int, prefix string) {
+	s.t.Helper()
+	var buyers sync.WaitGroup
+	for i := range 8 {
+		buyers.Go(func() {
+			for j := i; j < n; j += 8 {
+				user := fmt.Sprint(prefix, j)
+				s.confirmed(s.bought(user), user)
+			}
+		})
+	}
+	buyers.Wait()
+}
+
+func (s shop) verified() {
+	s.t.Helper()
+	servetest.Until(s.t, http.StatusOK, func() servetest.Answer {
+		a := servetest.Once("GET", s.URL("internal")+"/v1/sales/concert/verify", "")
+		if !strings.Contains(string(a.Body), `"ok":true`) {
+			a.Status = 0
+		}
+		return a
+	})
+}
+
+// TestPgBouncer: a pooler as its package configures it, which refuses the parameters of a session, and with the parameters ignored.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	const ignored = "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,synchronous_commit"
+	for name, c := range map[string]struct {
+		mode, config, url string
+		role              string // statements
+	}{
+		"session":                            {mode: "session"},
+		"transaction":                        {mode: "transaction"},
+		"transaction, parameters ignored":    {mode: "transaction", config: ignored},
+		"transaction, no prepared statement": {mode: "transaction", config: ignored, url: "&default_query_exec_mode=cache_describe"},
+		// Nothing shows that there is a pooler, until it loses a prepared statement.
+		"transaction, parameters of the role": {
+			mode: "transaction", config: ignored,
+			role: `ALTER ROLE postgres SET statement_timeout = '30s'; ALTER ROLE postgres SET idle_in_transaction_session_timeout = '5s'`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			postgres := testenv.StartPostgres(t)
+			if admin, err := pgx.Connect(t.Context(), postgres.URL()); err != nil {
+				t.Fatal(err)
+			} else if _, err := admin.Exec(t.Context(), c.role); err != nil {
+				t.Fatal(err)
+			} else if err := admin.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// Statements of one client reach many connections of the server.
+			pooler := testenv.StartPgBouncer(t, postgres, c.mode, c.config, "default_pool_size = 60", "server_round_robin = 1")
+			env := environment(testenv.Redis(t), pooler.URL()+c.url)
+			startWorker(t, env)
+			startWorker(t, env)
+			s := openShop(t, startAPI(t, env), 1000)
+			s.sells(100, "first-")
+			for i := range 3 { // a storm: every client connects again
+				pooler.Kill()
+				pooler.Restart()
+				s.sells(20, fmt.Sprint("after-", i, "-"))
+			}
+			s.verified()
+		})
+	}
+}
+
+// TestWaysToSendStatements: each parameter of DATABASE_URL that changes how statements are sent works or is refused.
+func TestWaysToSendStatements(t *testing.T) {
+	t.Parallel()
+	for _, parameters := range []string{
+		"default_query_exec_mode=cache_statement", "default_query_exec_mode=cache_describe", "default_query_exec_mode=describe_exec",
+		"statement_cache_capacity=0", "description_cache_capacity=0", "statement_cache_capacity=0&description_cache_capacity=0",
+		"statement_cache_capacity=1", "default_query_exec_mode=cache_describe&description_cache_capacity=0", "target_session_attrs=any", "target_session_attrs=primary",
+	} {
+		t.Run(parameters, func(t *testing.T) {
+			t.Parallel()
+			env := environment(testenv.Redis(t), databases.Postgres(t)+"&"+parameters)
+			startWorker(t, env)
+			s := openShop(t, startAPI(t, env), 1000)
+			s.sells(20, "buyer-")
+			s.verified()
+		})
+	}
+	for _, parameters := range []string{
+		"default_query_exec_mode=exec", "default_query_exec_mode=simple_protocol", "target_session_attrs=standby", "target_session_attrs=prefer-standby", "target_session_attrs=read-only",
+	} {
+		name, _, _ := strings.Cut(parameters, "=")
+		if err := startWorker(t, environment(testenv.Redis(t), databases.Postgres(t)+"&"+parameters)).Refused(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", parameters, err)
+		}
+	}
+}
+
+// TestAStandbyBehindTheAddress: the address of Postgres leads to a standby for a while, as after a failover that is undone.
+func TestAStandbyBehindTheAddress(t *testing.T) {
+	t.Parallel()
+	for name, delay := range map[string]string{"up to date": "", "behind": "1h"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary := testenv.StartPostgres(t)
+			address := testenv.NewDistance(t, primary.Addr(), 0)
+			env := environment(testenv.Redis(t), strings.Replace(primary.URL(), primary.Addr(), address.Addr(), 1))
+			startWorker(t, env)
+			s := openShop(t, startAPI(t, env), 1000)
+			standby := testenv.StartStandby(t, primary, delay)
+			s.sells(20, "before-")
+			address.MoveTo(standby.Addr())
+			primary.Kill() // all connections end, and new ones reach the standby
+			primary.Restart()
+			time.Sleep(2 * time.Second) // several heartbeats
+			address.MoveTo(primary.Addr())
+			s.sells(20, "after-")
+			s.verified()
+			for _, text := range []string{"25006", "went back in time"} {
+				if strings.Contains(s.Output(), text) {
+					t.Errorf("the log contains %q:\n%s", text, s.Output())
+				}
+			}
+		})
+	}
+}
