@@ -219,6 +219,7 @@ func (c *committer) write(ctx context.Context, part []Reservation) ([]Verdict, [
 	failures := make([]error, len(part))
 	switch {
 	case err == nil:
+		c.commits.Beat(provedFor)
 		return verdicts, failures
 	case errors.Is(err, ErrPoison) && len(part) > 1:
 		half := len(part) / 2

@@ -30,6 +30,7 @@ const (
 	CauseDatabase Cause = "database"  // the database does not answer
 	CauseLoading  Cause = "loading"   // the sales are not read yet
 	CauseLease    Cause = "lease"     // no heartbeat has reached the database lately
+	CauseCommits  Cause = "commits"   // no worker commits orders
 	CauseRegress  Cause = "regressed" // the database went back in time
 	CauseSales    Cause = "sales"     // sales cannot be read in Redis, or are being rebuilt
 	CauseEviction Cause = "eviction"  // Redis drops keys when its memory is full
@@ -39,7 +40,7 @@ const (
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema, CauseForeign}
+var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseCommits, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema, CauseForeign}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {
@@ -117,6 +118,9 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 		}
 		if _, ok := s.membership.lease.Held(time.Now()); !ok {
 			down(CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
+		}
+		if s.opts.AcceptOnly && !s.membership.committed() {
+			down(CauseCommits, nil, "no worker has committed orders, or proved that it could, for %v", commitsWithin)
 		}
 	}
 	if err := s.regressionError(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -26,6 +27,7 @@ type core struct {
 	database clock  // the database's
 	// conditions that background work has found; condition.go has those that are looked up
 	conditions conditions
+	commits    liveness.Pulse         // this process commits orders, or has proved that it could
 	foreign    atomic.Bool            // the database and Redis do not belong together
 	owned      atomic.Pointer[string] // what Redis said of the database when they did
 	*signals

@@ -19,7 +19,9 @@ func TestAServerThatDoesNotSayWhichItIs(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	p, silent := in.start(), in.start()
-	sale := in.sale(p, func(s *orders.Sale) { s.Items = append(s.Items, orders.Item{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}) })
+	sale := in.sale(p, func(s *orders.Sale) {
+		s.Items = append(s.Items, orders.Item{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1})
+	})
 	calls := make(chan string, 1000)
 	record := hook(func(_ context.Context, call string) error { calls <- call; return nil })
 	silent.store.before.Store(&record)

@@ -39,6 +39,9 @@ var (
 // errNoLease: a recovery may be running without this process, so it accepts no orders.
 var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, liveness.LeaseFor)
 
+// errNoWorker: accepted orders would wait for nobody knows whom.
+var errNoWorker = fmt.Errorf("%w: no worker has committed orders, or proved that it could, for %v", ErrUnavailable, commitsWithin)
+
 // errForeign is the answer while the database and Redis do not belong together.
 var errForeign = fmt.Errorf("%w: %w", ErrUnavailable, ErrForeign)
 

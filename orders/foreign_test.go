@@ -205,7 +205,10 @@ func TestForeignDatabaseIsNotFirstAgain(t *testing.T) {
 
 	for name, owner := range map[string]string{"an older one": "other " + place + " since 2001-01-01T00:00:00.000000Z", "an adopted one": "other " + place + " adopted 2999-01-01T00:00:00.000000Z"} {
 		must(t, in.rdb.Set(t.Context(), key, owner, 0).Err())
-		eventually(t, name+" is respected", func() bool { err := p.Ready(t.Context()); return err != nil && strings.Contains(err.Error(), string(orders.CauseForeign)) })
+		eventually(t, name+" is respected", func() bool {
+			err := p.Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), string(orders.CauseForeign))
+		})
 		if now := own(); now != owner {
 			t.Errorf("%s: it belongs to %q", name, now)
 		}

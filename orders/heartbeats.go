@@ -18,6 +18,20 @@ type membership struct {
 	turning     *liveness.Pulse // of the loop that hands orders over
 	lease       liveness.Lease
 	heartbeats  liveness.Observer
+	began       time.Time // when this process did
+}
+
+// commitsWithin is how long orders are accepted after a worker was last known to commit, or after the start of this process. Workers may be
+// restarted meanwhile.
+const commitsWithin = 30 * time.Second
+
+// committed reports whether some worker was known to commit within commitsWithin.
+func (m *membership) committed() bool {
+	last := m.heartbeats.Proved()
+	if last.Before(m.began) {
+		last = m.began
+	}
+	return time.Since(last) < commitsWithin
 }
 
 // sendHeartbeats sends this process's heartbeats to the database until ctx ends, while the loop turns that hands orders over: a process
@@ -36,6 +50,7 @@ func (m *membership) sendHeartbeats(ctx context.Context) error {
 			return
 		}
 		stuck = false
+		self.Commits = m.commits.Turns()
 		sent := time.Now()
 		list, err := m.store.Heartbeat(ctx, self)
 		if err != nil {

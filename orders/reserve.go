@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
-	"github.com/tidegate/tidegate/orders/internal/liveness"
 	"github.com/tidegate/tidegate/orders/internal/replica"
 )
 
@@ -36,12 +35,12 @@ type Attempt struct {
 // reserver decides requests for orders.
 type reserver struct {
 	*core
-	sales    *catalogWatch
-	ledger   *ledger
-	lease    *liveness.Lease
-	reader   *reader
-	enqueuer *enqueuer
-	replicas *replica.Waiter // for reservations that wait for a replica; nil when none does
+	sales      *catalogWatch
+	ledger     *ledger
+	membership *membership
+	reader     *reader
+	enqueuer   *enqueuer
+	replicas   *replica.Waiter // for reservations that wait for a replica; nil when none does
 }
 
 // Place orders units of an item, one if req.Quantity is 0: it prepares, screens and reserves. A refusal is an Outcome too. Its
@@ -175,9 +174,12 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, er
 	if rs.foreign.Load() {
 		return Outcome{}, errForeign
 	}
-	term, ok := rs.lease.Held(time.Now())
+	term, ok := rs.membership.lease.Held(time.Now())
 	if !ok {
 		return Outcome{}, errNoLease
+	}
+	if !rs.membership.committed() && mode != modeRepeat {
+		return Outcome{}, errNoWorker
 	}
 	generation, err := rs.sales.verified(ctx, ci)
 	if err != nil {
@@ -244,7 +246,7 @@ func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) 
 
 // promised reports whether the pending order that the request repeats was accepted in the lease that the process holds now.
 func (a *Attempt) promised() bool {
-	term, ok := a.reserver.lease.Held(time.Now())
+	term, ok := a.reserver.membership.lease.Held(time.Now())
 	return ok && a.reserver.ledger.promised(a.identity(), term)
 }
 

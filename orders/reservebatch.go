@@ -119,7 +119,7 @@ func (c *reserveCall) decide(d *decoder) (decision, error) {
 		return decision{held: id}, nil
 	}
 	failpoint.Hit(failpoint.AfterReserve)
-	if now, ok := rs.lease.Held(time.Now()); !ok || now != c.term {
+	if now, ok := rs.membership.lease.Held(time.Now()); !ok || now != c.term {
 		return decision{}, errNoLease // a recovery may have gone on without this process since Redis was asked
 	}
 	if !rs.ledger.add(a.identity(), r, c.term) {

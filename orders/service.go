@@ -167,8 +167,8 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 	}
 	s.reader = reader{core: c, sales: &s.catalogWatch, ledger: ledger, waiters: waiters}
 	s.reading = batch.New(statementMax, statementsAtOnce, s.readBatch)
-	s.membership = membership{core: c, regressions: &s.regressions, turning: &s.keeper.turning}
-	s.reserver = reserver{core: c, sales: &s.catalogWatch, ledger: ledger, lease: &s.membership.lease, reader: &s.reader, enqueuer: &s.enqueuer}
+	s.membership = membership{core: c, regressions: &s.regressions, turning: &s.keeper.turning, began: time.Now()}
+	s.reserver = reserver{core: c, sales: &s.catalogWatch, ledger: ledger, membership: &s.membership, reader: &s.reader, enqueuer: &s.enqueuer}
 	if opts.Durability == DurabilityReplicated {
 		var err error
 		if s.replicas, err = replica.New(c.base, reserveScript, opts.Timeout); err != nil {

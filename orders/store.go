@@ -150,6 +150,8 @@ type commitStore interface {
 	// Commit writes reservations in one transaction and returns one verdict each. An order that already exists is left
 	// unchanged. Rejections also depend on the epoch: in a later one a unit may be free.
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
+	// Prove returns nil if orders could be committed: it does what Commit does, and writes none.
+	Prove(ctx context.Context) error
 }
 
 // deadLetterStore keeps the orders that commitStore refuses.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/asynqlog"
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 	"github.com/tidegate/tidegate/orders/internal/poll"
 )
@@ -39,6 +40,7 @@ func (w *worker) run(ctx context.Context) error {
 	server := asynq.NewServerFromRedisClient(poll.New(w.enqueuer.queue, w.queueName(0), w.arrived, ctx.Done()), w.config())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.committer.run(committing) })
+	g.Go(func() error { return w.prove(ctx) })
 	g.Go(func() error { return w.sweep(ctx) })
 	g.Go(func() error { return w.lifecycle.expire(ctx) })
 	g.Go(func() error { return w.lifecycle.sweepReturns(ctx) })
@@ -77,6 +79,38 @@ func (w *worker) config() asynq.Config {
 		Logger:   asynqlog.Logger{Logger: w.opts.Logger},
 		LogLevel: asynq.WarnLevel,
 	}
+}
+
+const (
+	provedFor     = 15 * time.Second // after a commit
+	proveInterval = time.Second
+	proveTimeout  = 5 * time.Second
+)
+
+// prove proves that orders can be committed while there are none to commit, until ctx ends.
+func (w *worker) prove(ctx context.Context) error {
+	var due time.Time
+	failed := false
+	return periodic.Woken(ctx, proveInterval, nil, func() {
+		if w.foreign.Load() || time.Now().Before(due) {
+			return
+		}
+		trying, cancel := context.WithTimeout(ctx, proveTimeout)
+		defer cancel()
+		switch err := w.store.Prove(trying); {
+		case err == nil:
+			w.commits.Beat(provedFor)
+			w.conditions.clear(CauseCommits)
+			failed = false
+			due = time.Now().Add(provedFor / 3)
+		case ctx.Err() == nil:
+			if !failed {
+				w.opts.Logger.ErrorContext(ctx, "the database does not let orders be committed", slog.Any("error", err))
+			}
+			failed = true
+			w.conditions.set(Condition{Cause: CauseCommits, Detail: "the database does not let orders be committed", Err: err})
+		}
+	})
 }
 
 func retryDelay() time.Duration { return time.Second + rand.N(2*time.Second) }

@@ -141,3 +141,50 @@ func TestAStandbyBehindTheAddress(t *testing.T) {
 		})
 	}
 }
+
+// TestAWorkerThatCannotCommit: what is accepted waits for it, and after a while nothing more is accepted.
+func TestAWorkerThatCannotCommit(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	env := environment(testenv.Redis(t), server.URL())
+	s := openShop(t, startAPI(t, env), 1000)
+	admin, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE ROLE clerk LOGIN; GRANT SELECT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO clerk; GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO clerk;
+		GRANT INSERT ON processes, installation, dead_letters TO clerk`)
+	worker := startWorker(t, with(with(env, "DATABASE_URL", strings.Replace(server.URL(), "postgres@", "clerk@", 1)), "MIGRATE", "false"))
+	early := s.bought("early")
+	ready := func(of string) func() servetest.Answer {
+		return func() servetest.Answer { return servetest.Once("GET", of+"/readyz", "") }
+	}
+	for _, of := range []string{worker.URL("worker"), s.URL("internal")} {
+		servetest.Until(t, http.StatusServiceUnavailable, func() servetest.Answer {
+			a := ready(of)()
+			if !strings.Contains(string(a.Body), "commits: ") {
+				a.Status = 0
+			}
+			return a
+		})
+	}
+	if a := s.place("late"); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("an order that nobody can commit: %v", a)
+	}
+	if a := s.place("early"); a.Status != http.StatusAccepted {
+		t.Errorf("the repeat of an order that was accepted: %v", a)
+	}
+	exec(`GRANT INSERT ON ALL TABLES IN SCHEMA public TO clerk`)
+	servetest.Until(t, http.StatusOK, ready(worker.URL("worker")))
+	servetest.Until(t, http.StatusOK, ready(s.URL("internal")))
+	s.confirmed(early, "early")
+	s.confirmed(s.bought("late"), "late")
+	s.verified()
+}

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,31 +18,10 @@ import (
 func TestInstallationOfARoleThatMayNotAskForTheSystem(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	role := "r" + strings.ToLower(rand.Text()[:8])
-	for _, statement := range []string{
-		`REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`,
-		`CREATE ROLE ` + role,
-		`GRANT SELECT, INSERT, UPDATE ON installation TO ` + role,
-	} {
-		if _, err := pool.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if _, err := pool.Exec(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role); err != nil {
-			t.Error(err)
-		}
-	})
-	config := pool.Config()
-	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, `SET ROLE `+role)
-		return err
-	}
-	limited, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
+	if _, err := pool.Exec(t.Context(), `REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(limited.Close)
+	limited := as(t, pool, newRole(t, pool, `GRANT SELECT, INSERT, UPDATE ON installation TO %s`))
 
 	read := func(pool *pgxpool.Pool) orders.Installation {
 		t.Helper()
@@ -65,4 +45,61 @@ func TestInstallationOfARoleThatMayNotAskForTheSystem(t *testing.T) {
 	if err := o.Err(); err != nil {
 		t.Errorf("what the role has stored is foreign to the owner: %v", err)
 	}
+}
+
+// TestProveAsksForEachRight that a commit needs.
+func TestProveAsksForEachRight(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	role := newRole(t, pool, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO %s`, `GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO %s`)
+	limited := as(t, pool, role)
+	if err := postgres.New(limited).Prove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, right := range []string{"INSERT ON orders", "INSERT ON order_units", "INSERT ON order_events", "SELECT ON sales", "UPDATE ON sales", "SELECT ON items"} {
+		exec := func(statement string) {
+			t.Helper()
+			if _, err := pool.Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exec(`REVOKE ` + right + ` FROM ` + role)
+		if err := postgres.New(limited).Prove(t.Context()); err == nil {
+			t.Errorf("without %s it proves that orders can be committed", right)
+		}
+		exec(`GRANT ` + right + ` TO ` + role)
+	}
+}
+
+// newRole creates a role with rights.
+func newRole(t *testing.T, pool *pgxpool.Pool, rights ...string) string {
+	t.Helper()
+	role := "r" + strings.ToLower(rand.Text()[:8])
+	for _, statement := range append([]string{`CREATE ROLE %s`}, rights...) {
+		if _, err := pool.Exec(t.Context(), fmt.Sprintf(statement, role)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := pool.Exec(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role); err != nil {
+			t.Error(err)
+		}
+	})
+	return role
+}
+
+// as returns a pool of a role.
+func as(t *testing.T, pool *pgxpool.Pool, role string) *pgxpool.Pool {
+	t.Helper()
+	config := pool.Config()
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `SET ROLE `+role)
+		return err
+	}
+	limited, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(limited.Close)
+	return limited
 }

@@ -56,7 +56,7 @@ const (
 	// server changes with each start of a server, so also after a failover.
 	server = `pg_postmaster_start_time()::text`
 	// listed are the columns that scanProcesses reads beside whether the process has acknowledged.
-	listed = server + `, clock_timestamp(), process, ` + pulse + `, host, addr, program`
+	listed = server + `, clock_timestamp(), process, ` + pulse + `, host, addr, program, coalesce(commits, true)`
 )
 
 // beats is the connection for heartbeats. Waiting for a free connection of the pool would make a busy process look silent.
@@ -71,10 +71,10 @@ func (s *Store) Heartbeat(ctx context.Context, self liveness.Self) (liveness.Pro
 	err := s.beats.on(ctx, s.pool.Config(), func(conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, `
 			WITH beat AS (
-				INSERT INTO processes AS p (process, beats, beats_at, host, addr, program)
-				VALUES ($1, 1, now(), $2, coalesce(host(inet_client_addr()), ''), $3)
-				ON CONFLICT (process) DO UPDATE SET beats = p.beats + 1, beats_at = now())
-			SELECT `+listed+`, false FROM processes`, self.Process, self.Host, self.Program)
+				INSERT INTO processes AS p (process, beats, beats_at, host, addr, program, commits)
+				VALUES ($1, 1, now(), $2, coalesce(host(inet_client_addr()), ''), $3, $4)
+				ON CONFLICT (process) DO UPDATE SET beats = p.beats + 1, beats_at = now(), commits = excluded.commits)
+			SELECT `+listed+`, false FROM processes`, self.Process, self.Host, self.Program, self.Commits)
 		var err error
 		list, err = scanProcesses(rows)
 		return err
@@ -118,7 +118,7 @@ func scanProcesses(rows pgx.Rows) (liveness.ProcessList, error) {
 		list liveness.ProcessList
 		m    liveness.Member
 	)
-	_, err := pgx.ForEachRow(rows, []any{&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Acknowledged}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Commits, &m.Acknowledged}, func() error {
 		list.Members = append(list.Members, m)
 		return nil
 	})

@@ -57,7 +57,7 @@ func (r *processes) read(sale string, epoch int64) liveness.ProcessList {
 	for process, beats := range r.beats {
 		self := r.selves[process]
 		list.Members = append(list.Members, liveness.Member{
-			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch, Host: self.Host, Program: self.Program,
+			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch, Host: self.Host, Program: self.Program, Commits: self.Commits,
 		})
 	}
 	return list

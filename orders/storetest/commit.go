@@ -129,3 +129,15 @@ func testPoison(t *testing.T, b *bench) {
 	}
 	b.want(b.commit(good), []orders.Verdict{confirmed}, "without it")
 }
+
+func testProve(t *testing.T, b *bench) {
+	for _, sales := range []string{"no sale", "a sale"} {
+		if err := b.Prove(t.Context()); err != nil {
+			t.Errorf("with %s: %v", sales, err)
+		}
+		b.put()
+	}
+	list, err := b.Orders(t.Context(), orders.Filter{Sale: b.sale.ID, Limit: 10})
+	b.must(err)
+	b.want(len(list), 0, "orders")
+}

@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"sales long over":         testForgottenSales,
 		"quota ever":              testQuotaEver,
 		"installation":            testInstallation,
+		"prove":                   testProve,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -64,6 +64,8 @@ type Member struct {
 	Pulse string
 	// Acknowledged: the process has handed over the orders it remembered. Set by HandOver only.
 	Acknowledged bool
+	// Commits: the process has written orders lately, or proved that it could. Also set for all processes of earlier versions.
+	Commits bool
 	// Host, Addr and Program say where the process runs, for operators; empty for those of earlier versions.
 	Host, Addr, Program string
 }
@@ -77,7 +79,10 @@ func (m Member) String() string {
 }
 
 // A Self is what a process says of itself with each heartbeat.
-type Self struct{ Process, Host, Program string }
+type Self struct {
+	Process, Host, Program string
+	Commits                bool
+}
 
 // ProcessList is the list of the running processes at one time.
 type ProcessList struct {
@@ -97,6 +102,7 @@ type Observer struct {
 	last   time.Time              // when the process list was last read, guarded by mu
 	since  time.Time              // when the first reading after the latest gap came, guarded by mu; zero: there was no gap
 	pulses map[string]observation // by process, guarded by mu
+	proved time.Time              // when a live process was last known to commit, guarded by mu
 }
 
 type observation struct {
@@ -121,6 +127,9 @@ func (s *Observer) Observe(asked, came time.Time, list ProcessList) (replaced bo
 	pulses := make(map[string]observation, len(list.Members))
 	for _, m := range list.Members {
 		o, ok := s.pulses[m.Process]
+		if ok && o.pulse != m.Pulse && m.Commits {
+			s.proved = came
+		}
 		if !ok || o.pulse != m.Pulse {
 			o = observation{m.Pulse, came}
 		}
@@ -128,6 +137,13 @@ func (s *Observer) Observe(asked, came time.Time, list ProcessList) (replaced bo
 	}
 	s.pulses = pulses
 	return replaced
+}
+
+// Proved returns when a live process was last known to commit orders; zero: never.
+func (s *Observer) Proved() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proved
 }
 
 // Awaited returns the members of a process list that have not acknowledged: those that are silent, so that a leader need not wait for
