@@ -40,7 +40,7 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 			}
 			rdb := redis.NewUniversalClient(opts)
 			defer rdb.Close()
-			pool, err := pgclient.Open(cmd.Context(), database, "tidegate-adopt", slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			pool, err := pgclient.Open(cmd.Context(), database, "tidegate-adopt", pgclient.MinConns, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 			if err != nil {
 				return fmt.Errorf("DATABASE_URL: %w", err)
 			}

@@ -25,7 +25,7 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 				return errors.New("DATABASE_URL is required: set it, or pass --database-url postgres://…")
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			pool, err := pgclient.Open(cmd.Context(), url, "tidegate-migrate", log)
+			pool, err := pgclient.Open(cmd.Context(), url, "tidegate-migrate", pgclient.MinConns, log)
 			if err != nil {
 				return fmt.Errorf("DATABASE_URL: %w", err)
 			}

@@ -9,11 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/loglimit"
+	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/internal/tracing"
 	"github.com/tidegate/tidegate/redisclient"
 )
@@ -25,6 +27,8 @@ type Config struct {
 	Database URL // empty: embedded
 	Data     string
 	Migrate  bool
+
+	DatabaseConns int // connections to the database, besides one for heartbeats
 
 	RedisTimeout time.Duration // of a call to the Redis for decisions
 
@@ -111,6 +115,7 @@ func (c *Config) settings() []setting {
 		{"DATABASE_URL", "Postgres for orders", "", true, c.Database.setPostgres},
 		{"QUEUE_REDIS_URL", "Redis for task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
 		{"REDIS_TIMEOUT", "timeout of a call to Redis for decisions, at least three round trips; a decision takes at most twice as long", redisclient.DefaultTimeout.String(), true, duration(&c.RedisTimeout, 20*time.Millisecond, time.Second)},
+		{"DATABASE_MAX_CONNS", "maximum number of connections to Postgres, besides one for heartbeats; pool_max_conns in DATABASE_URL takes precedence", strconv.Itoa(pgclient.DefaultConns), true, number(&c.DatabaseConns, pgclient.MinConns, 1000)},
 		{"TIDEGATE_DATA", "data folder of the embedded server", "./tidegate-data", false, text(&c.Data)},
 		{"MIGRATE", "upgrade the database schema before starting", "false", true, boolean(&c.Migrate)},
 

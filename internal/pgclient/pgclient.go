@@ -24,8 +24,11 @@ import (
 	"github.com/tidegate/tidegate/migrations"
 )
 
-// minConns prevents a deadlock: leading a sale's recovery holds a connection, and needs others meanwhile.
-const minConns = 4
+const (
+	// MinConns prevents a deadlock: leading a sale's recovery holds a connection, and needs others meanwhile.
+	MinConns     = 4
+	DefaultConns = 16
+)
 
 // parameters are what a session needs, unless the URL says otherwise.
 var parameters = map[string]string{
@@ -39,13 +42,13 @@ var parameters = map[string]string{
 
 // Check returns an error if url is not a URL that Open accepts.
 func Check(url string) error {
-	_, err := parse(url)
+	_, err := parse(url, DefaultConns)
 	return err
 }
 
 var targetAttrs = regexp.MustCompile(`target_session_attrs=([a-z-]+)`)
 
-func parse(url string) (*pgxpool.Config, error) {
+func parse(url string, maxConns int32) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, cmp.Or(errors.Unwrap(err), err) // without pgx's copy of the URL
@@ -66,10 +69,10 @@ func parse(url string) (*pgxpool.Config, error) {
 		unprepared(cc)
 	}
 	if !strings.Contains(url, "pool_max_conns=") {
-		c.MaxConns = 16
+		c.MaxConns = maxConns
 	}
-	if c.MaxConns < minConns {
-		return nil, fmt.Errorf("pool_max_conns must be at least %d, because leading a recovery holds one connection while others are needed, got %d", minConns, c.MaxConns)
+	if c.MaxConns < MinConns {
+		return nil, fmt.Errorf("pool_max_conns must be at least %d, because leading a recovery holds one connection while others are needed, got %d", MinConns, c.MaxConns)
 	}
 	cc.ConnectTimeout = cmp.Or(cc.ConnectTimeout, 5*time.Second)
 	return c, nil
@@ -82,11 +85,11 @@ func unprepared(c *pgx.ConnConfig) {
 }
 
 // Open returns a pool that connects only to a server that takes writes, as with target_session_attrs=read-write. It does not connect yet.
-// program is the application name. Behind a pooler that does not set the parameters of a session, statements are not prepared, unless
+// program is the application name, maxConns the most connections of the pool. Behind a pooler that does not set the parameters of a session, statements are not prepared, unless
 // default_query_exec_mode in the URL says so, and what the server uses instead of our parameters is checked. Parameters in the URL take
 // precedence.
-func Open(ctx context.Context, url, program string, log *slog.Logger) (*pgxpool.Pool, error) {
-	c, err := parse(url)
+func Open(ctx context.Context, url, program string, maxConns int, log *slog.Logger) (*pgxpool.Pool, error) {
+	c, err := parse(url, int32(maxConns))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func Open(ctx context.Context, url, program string, log *slog.Logger) (*pgxpool.
 
 // Migrate applies the missing migrations, on connections without time limits.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
-	c, err := parse(url)
+	c, err := parse(url, MinConns)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 func open(t *testing.T, url string) (*pgxpool.Pool, *bytes.Buffer) {
 	t.Helper()
 	log := new(bytes.Buffer)
-	pool, err := pgclient.Open(t.Context(), url, "test", slog.New(slog.NewTextHandler(log, nil)))
+	pool, err := pgclient.Open(t.Context(), url, "test", pgclient.DefaultConns, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,6 +93,7 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 		return err
 	}
 	logVersions(ctx, cfg, log, r, pool)
+	logConnections(ctx, log, pool)
 	r.warnOfDistance(ctx, log, cfg.RedisTimeout)
 	if cfg.Migrate {
 		return pgclient.Migrate(ctx, string(cfg.Database), log)

@@ -188,3 +188,36 @@ func TestAWorkerThatCannotCommit(t *testing.T) {
 	s.confirmed(s.bought("late"), "late")
 	s.verified()
 }
+
+// TestTheLimitsOfConnectionsAreLogged, and those that are too low.
+func TestTheLimitsOfConnectionsAreLogged(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	env := environment(testenv.Redis(t), server.URL())
+	startWorker(t, env).Addr("worker") // and migrates
+	admin, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	if _, err := admin.Exec(t.Context(), `CREATE ROLE clerk LOGIN CONNECTION LIMIT 6; GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO clerk`); err != nil {
+		t.Fatal(err)
+	}
+	limited := with(with(env, "DATABASE_URL", strings.Replace(server.URL(), "postgres@", "clerk@", 1)), "MIGRATE", "false")
+	for _, c := range []struct{ conns, want string }{
+		{"", `"msg":"Postgres may refuse connections of this process: raise its limits, or lower DATABASE_MAX_CONNS","most":17,"allowed_by_server":197,"allowed_for_role":6`},
+		{"5", `"msg":"connections to Postgres","most":6,"allowed_by_server":197,"allowed_for_role":6`},
+	} {
+		worker := startWorker(t, with(limited, "DATABASE_MAX_CONNS", c.conns))
+		worker.Addr("worker")
+		if log := worker.Output(); !strings.Contains(log, c.want) {
+			t.Errorf("the log does not contain %s:\n%s", c.want, log)
+		}
+		if err := worker.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := startWorker(t, with(limited, "DATABASE_MAX_CONNS", "3")).Refused(); err == nil || !strings.Contains(err.Error(), "DATABASE_MAX_CONNS") {
+		t.Errorf("3 connections: %v", err)
+	}
+}

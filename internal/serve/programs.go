@@ -100,7 +100,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 		return err
 	}
 	defer func() { r.CloseAfter(err) }()
-	pool, err := pgclient.Open(ctx, string(cfg.Database), "tidegate-"+program, log)
+	pool, err := pgclient.Open(ctx, string(cfg.Database), "tidegate-"+program, cfg.DatabaseConns, log)
 	if err != nil {
 		return wrap("DATABASE_URL", err)
 	}

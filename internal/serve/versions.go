@@ -39,3 +39,28 @@ func logVersions(ctx context.Context, cfg *config.Config, log *slog.Logger, r *R
 	err := pool.QueryRow(ctx, `SELECT current_setting('server_version')`).Scan(&setting)
 	ask("DATABASE_URL", serverversion.Postgres(setting), err)
 }
+
+// logConnections logs how many connections to Postgres this process may make, and warns if fewer are allowed: other processes need some too.
+func logConnections(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) {
+	var server, role, database int // -1: no limit
+	if err := pool.QueryRow(ctx, `
+		SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+		       (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user), (SELECT datconnlimit FROM pg_database WHERE datname = current_database())`).
+		Scan(&server, &role, &database); err != nil {
+		log.WarnContext(ctx, "cannot read the limits of connections to Postgres", slog.Any("error", err))
+		return
+	}
+	most := int(pool.Config().MaxConns) + 1 // for heartbeats
+	attrs := []any{slog.Int("most", most), slog.Int("allowed_by_server", server)}
+	least := server
+	for name, limit := range map[string]int{"allowed_for_role": role, "allowed_for_database": database} {
+		if limit >= 0 {
+			attrs, least = append(attrs, slog.Int(name, limit)), min(least, limit)
+		}
+	}
+	if least < most {
+		log.WarnContext(ctx, "Postgres may refuse connections of this process: raise its limits, or lower DATABASE_MAX_CONNS", attrs...)
+		return
+	}
+	log.InfoContext(ctx, "connections to Postgres", attrs...)
+}
