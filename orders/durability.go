@@ -50,29 +50,28 @@ func (rs *reserver) runReserveScript(ctx context.Context, mode reserveMode, keys
 	return rs.replicas.Run(ctx, keys, args)
 }
 
-// checkDurability checks that each Redis server supports Options.Durability; otherwise its error says what to configure.
-// Without a durability it logs the one that the servers provide.
-func (c *core) checkDurability(ctx context.Context) error {
-	servers, err := inspect(ctx, c.base)
+// CheckDurability returns ErrDurability, wrapped with what to configure, if a Redis server does not support the durability want. It logs
+// the durability that the servers provide.
+func CheckDurability(ctx context.Context, rdb redis.UniversalClient, want Durability, log *slog.Logger) error {
+	servers, err := inspect(ctx, rdb)
 	if err != nil {
 		return unavailable(err)
 	}
 	own := DurabilityFsync
 	for _, server := range servers {
 		if server.unknown != nil {
-			c.opts.Logger.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
+			log.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
 				slog.String("addr", server.addr), slog.Any("error", server.unknown))
 		}
-		if err := server.fit(c.opts.Durability); err != nil {
+		if err := server.fit(want); err != nil {
 			return fmt.Errorf("%w %w", ErrDurability, err)
 		}
 		own = weaker(own, server.own())
 	}
-	if c.opts.Durability != "" {
-		own = c.opts.Durability
+	if want != "" {
+		own = want
 	}
-	c.opts.Logger.InfoContext(ctx, "durability of reservations in Redis",
-		slog.String("durability", string(own)), slog.Bool("asked_for", c.opts.Durability != ""))
+	log.InfoContext(ctx, "durability of reservations in Redis", slog.String("durability", string(own)), slog.Bool("asked_for", want != ""))
 	return nil
 }
 

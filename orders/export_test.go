@@ -16,7 +16,9 @@ var NewService = newService
 func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx) }
 
 // CheckDurability is a part of Open.
-func (s *Service) CheckDurability(ctx context.Context) error { return s.checkDurability(ctx) }
+func (s *Service) CheckDurability(ctx context.Context) error {
+	return CheckDurability(ctx, s.base, s.opts.Durability, s.opts.Logger)
+}
 
 // ReviewSchema compares the schema, as a process does once a minute.
 func (s *Service) ReviewSchema(ctx context.Context) { s.reviewSchema(ctx, schemaInterval) }

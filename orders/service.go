@@ -130,7 +130,7 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, opts Option
 	if err := s.claim(ctx, true); err != nil {
 		return nil, err
 	}
-	switch err := s.checkDurability(ctx); {
+	switch err := CheckDurability(ctx, s.base, opts.Durability, s.opts.Logger); {
 	case errors.Is(err, ErrDurability) && opts.CommitOnly: // accepted orders have to be committed
 		s.opts.Logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
 	case err != nil:

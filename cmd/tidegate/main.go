@@ -21,7 +21,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root := group("tidegate", "Operate, rehearse and verify flash sales",
 		topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), verifyCommand(getenv), rulesCommand(getenv), explainCommand(getenv),
 		bansCommand(getenv), loginsCommand(getenv), semaphoresCommand(getenv), roomsCommand(getenv), auditCommand(getenv), reportCommand(getenv),
-		rehearseCommand(getenv), demoCommand(), withCommand(), migrateCommand(getenv), adoptCommand(getenv), healthCommand())
+		rehearseCommand(getenv), demoCommand(), withCommand(), migrateCommand(getenv), adoptCommand(getenv), doctorCommand(getenv), healthCommand())
 	root.Version = serve.Build()
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
