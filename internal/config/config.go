@@ -35,6 +35,7 @@ type Config struct {
 	Listen         string
 	InternalListen string
 	WorkerListen   string
+	KeepAlive      time.Duration // of idle connections
 
 	Identity       string // IdentityJWT or IdentityHeader
 	JWTSecret      Secret
@@ -43,6 +44,7 @@ type Config struct {
 	JWTAudience    string
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
+	CORSHeaders    []string
 
 	Captcha          string // a captcha.Provider's name
 	CaptchaSiteKey   string
@@ -122,6 +124,7 @@ func (c *Config) settings() []setting {
 		{"LISTEN", "address of the public listener", ":8080", false, address(&c.Listen)},
 		{"INTERNAL_LISTEN", "address of the internal listener", "127.0.0.1:8081", false, address(&c.InternalListen)},
 		{"WORKER_LISTEN", "address of the worker's health checks and metrics", "127.0.0.1:8082", true, address(&c.WorkerListen)},
+		{"KEEP_ALIVE", "how long idle connections stay open; longer than the balancer in front keeps them", "620s", false, duration(&c.KeepAlive, time.Second, time.Hour)},
 
 		{"IDENTITY", "identification of public callers: jwt or header (default of the embedded server: header)", "", false, oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
 		{"JWT_SECRET", "key of HS256 tokens, at least 32 characters", "", false, c.JWTSecret.atLeast(32)},
@@ -130,6 +133,7 @@ func (c *Config) settings() []setting {
 		{"JWT_AUDIENCE", "required aud claim of tokens", "", false, text(&c.JWTAudience)},
 		{"TRUSTED_PROXIES", "addresses and networks of trusted proxies, whose X-Forwarded-For and X-User-ID are used, comma-separated", "", true, networks(&c.TrustedProxies)},
 		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated; * for all", "", false, origins(&c.CORSOrigins)},
+		{"CORS_HEADERS", "request header fields that these pages may send besides those of this API and of tracing, comma-separated", "", false, fields(&c.CORSHeaders)},
 
 		{"CAPTCHA", "CAPTCHA provider: altcha (self-hosted proof of work), turnstile, hcaptcha or recaptcha", CaptchaOwn, false, oneOf(&c.Captcha, CaptchaOwn, "turnstile", "hcaptcha", "recaptcha")},
 		{"CAPTCHA_SITE_KEY", "site key of turnstile, hcaptcha or recaptcha", "", false, text(&c.CaptchaSiteKey)},

@@ -237,6 +237,23 @@ func collector(field *string) func(string) error {
 
 var hostnameShape = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?$`)
 
+var fieldName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~\x60-]+$`)
+
+func fields(field *[]string) func(string) error {
+	return func(value string) error {
+		for part := range strings.SplitSeq(value, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			if !fieldName.MatchString(part) || part == "*" {
+				return fmt.Errorf("must be names of header fields, such as X-Shop,X-Campaign, got %q", part)
+			}
+			*field = append(*field, part)
+		}
+		return nil
+	}
+}
+
 func hostnames(field *[]string) func(string) error {
 	return func(value string) error {
 		for part := range strings.SplitSeq(value, ",") {

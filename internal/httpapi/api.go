@@ -106,7 +106,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	if err := a.servePublic(origins); err != nil {
+	if err := a.servePublic(origins, cfg.CORSHeaders); err != nil {
 		return nil, err
 	}
 	if err := a.serveInternal(); err != nil {
@@ -116,10 +116,10 @@ func New(cfg Config) (*API, error) {
 }
 
 // servePublic builds the public listener.
-func (a *API) servePublic(origins []string) error {
+func (a *API) servePublic(origins, headers []string) error {
 	steps := []echo.MiddlewareFunc{a.track("public")}
 	if len(origins) > 0 {
-		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
+		steps = append(steps, cors(origins, headers)) // answers preflights itself, so nothing below counts them
 	}
 	notForeign, err := foreignPages(origins)
 	if err != nil {

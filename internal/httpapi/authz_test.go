@@ -231,7 +231,7 @@ func TestAuthzHandsOn(t *testing.T) {
 // TestAuthzWaitsForNoBody: a Content-Length without a body must not delay the response.
 func TestAuthzWaitsForNoBody(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = Server(setup(t).Internal())
+	server.Config = Server(setup(t).Internal(), 0)
 	server.Start()
 	defer server.Close()
 	for _, length := range []string{"Content-Length: 100", "Content-Length: 100000000", "Transfer-Encoding: chunked"} {

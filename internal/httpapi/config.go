@@ -78,6 +78,8 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may read the public listener's responses, such as https://shop.example, or "*"
 	// for all. Empty: none.
 	CORSOrigins []string
+	// CORSHeaders are the request header fields that these pages may send besides those of this API.
+	CORSHeaders []string
 	// TrustedProxies may set the client in X-Forwarded-For, and the user. Loopback may set the user unless it forwards a
 	// client's request.
 	TrustedProxies []netip.Prefix

@@ -176,7 +176,7 @@ func TestK14UnknownPathsAreNotFound(t *testing.T) {
 // TestK14ConnectionsAreKept (K14): connections are kept alive between requests.
 func TestK14ConnectionsAreKept(t *testing.T) {
 	server := httptest.NewUnstartedServer(setup(t, overMemory(t)).Internal())
-	server.Config = Server(server.Config.Handler)
+	server.Config = Server(server.Config.Handler, 0)
 	var connections atomic.Int32
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {

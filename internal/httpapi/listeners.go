@@ -101,11 +101,14 @@ func corsOrigins(origins []string) ([]string, error) {
 	return slices.Clone(origins), nil
 }
 
-func cors(origins []string) echo.MiddlewareFunc {
+func cors(origins, headers []string) echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
-		AllowOrigins:  origins,
-		AllowMethods:  []string{http.MethodGet, http.MethodPost, http.MethodDelete},
-		AllowHeaders:  []string{"Authorization", "Content-Type", "Idempotency-Key", "X-Captcha", rooms.TokenField, "X-Request-Id"},
+		AllowOrigins: origins,
+		AllowMethods: []string{http.MethodGet, http.MethodPost, http.MethodDelete},
+		AllowHeaders: append([]string{
+			"Authorization", "Content-Type", "Idempotency-Key", "X-Captcha", rooms.TokenField, "X-Request-Id",
+			"traceparent", "tracestate", "baggage", // of tracing in the page
+		}, headers...),
 		ExposeHeaders: []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"},
 		MaxAge:        600,
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
 	"github.com/tidegate/tidegate/internal/input"
 )
@@ -49,7 +50,9 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(bodyWithin))
 		most := int64(maxBody)
 		if c.Path() == placePattern {
-			most = maxOrder
+			most = maxOrder // ReadAhead skips a byte order mark
+		} else {
+			r.Body = request.WithoutBOM(r.Body)
 		}
 		if r.ContentLength > most { // Huma counts bodies without a Content-Length
 			if r.ContentLength <= drained && r.Header.Get("Expect") == "" {

@@ -118,7 +118,7 @@ func TestHalfABody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := Server(b.Public())
+			server := Server(b.Public(), 0)
 			go func() { _ = server.Serve(listener) }()
 			defer server.Close()
 			conn, err := net.Dial("tcp", listener.Addr().String())

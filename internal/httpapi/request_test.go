@@ -188,7 +188,7 @@ func TestNewNeedsItsParts(t *testing.T) {
 // TestServerCutsOffChunks: a body of unknown length is limited too, over a real connection.
 func TestServerCutsOffChunks(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = Server(setup(t).Public())
+	server.Config = Server(setup(t).Public(), 0)
 	server.Start()
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

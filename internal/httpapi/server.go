@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -13,17 +14,25 @@ const (
 	maxWait  = 30 * time.Second
 )
 
+// DefaultKeepAlive is longer than balancers keep idle connections: one that the server closes first may carry a request by then.
+const DefaultKeepAlive = 620 * time.Second
+
 // Server returns a server for one of the listeners. Its limits disconnect clients that are slow on purpose, and leave room for
 // the longest wait.
-func Server(handler http.Handler) *http.Server {
+// keepAlive is how long idle connections stay open; 0 = DefaultKeepAlive. It speaks HTTP/1 and, as gateways do, HTTP/2 without TLS.
+func Server(handler http.Handler, keepAlive time.Duration) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
+		Protocols:         protocols,
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		// After this time a handler's context also ends, because the server keeps reading to detect disconnects: it must be
 		// longer than any wait.
 		ReadTimeout:    maxWait + 10*time.Second,
 		WriteTimeout:   maxWait + 15*time.Second,
-		IdleTimeout:    2 * time.Minute,
+		IdleTimeout:    cmp.Or(keepAlive, DefaultKeepAlive),
 		MaxHeaderBytes: 32 << 10,
 	}
 }

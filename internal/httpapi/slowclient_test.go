@@ -72,7 +72,7 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := setup(t)
 				l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-				server := Server(b.Public())
+				server := Server(b.Public(), 0)
 				go func() { _ = server.Serve(l) }()
 				defer server.Close()
 				for range 2 * runtime.GOMAXPROCS(0) {

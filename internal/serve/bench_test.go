@@ -41,7 +41,7 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 		return c.Blob(http.StatusConflict, "application/problem+json", body)
 	})
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = httpapi.Server(bare)
+	server.Config = httpapi.Server(bare, 0)
 	server.Start()
 	defer server.Close()
 

@@ -76,7 +76,7 @@ func (p *Process) apiConfig(cfg *config.Config, h *HTTP) (c httpapi.Config, err 
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
 		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
-		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies,
+		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	}
 	if c.Semaphores, err = p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{

@@ -58,6 +58,7 @@ type Process struct {
 	Linger     time.Duration                 // how long new connections are served after Drain, so that load balancers notice; 0 = not at all
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Service is stopped; nil: the queue outlives the process
 	Ready      func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
+	KeepAlive  time.Duration                 // of idle connections; 0 = httpapi.DefaultKeepAlive
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
 }
 
@@ -185,7 +186,7 @@ func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 			return servers, fmt.Errorf("%s listener: %w; is another process using the address?", l.Name, err)
 		}
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
-		serving := httpapi.Server(l.Handler)
+		serving := httpapi.Server(l.Handler, p.KeepAlive)
 		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and disconnects
 		servers = append(servers, &server{l.Name, httpapi.Listener(listener), serving})
 	}

@@ -121,7 +121,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger}
+	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger, KeepAlive: cfg.KeepAlive}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}

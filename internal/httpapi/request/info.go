@@ -3,6 +3,7 @@ package request
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -126,10 +127,40 @@ func KnownMethod(method string) string {
 func (r *Info) ReadAhead(most int64) {
 	req := r.Echo.Request()
 	body, err := readBody(req, most)
+	body = bytes.TrimPrefix(body, bom)
 	if err == nil {
 		r.Body = body
 	}
 	req.Body = &arrivedBody{*bytes.NewReader(body), err} // the server closes the original
+}
+
+// bom is the byte order mark of UTF-8, which some programs write before JSON.
+var bom = []byte("\uFEFF")
+
+// WithoutBOM returns a body without the byte order mark at its beginning.
+func WithoutBOM(body io.ReadCloser) io.ReadCloser { return &withoutBOM{ReadCloser: body} }
+
+type withoutBOM struct {
+	io.ReadCloser
+	begun bool
+	rest  []byte // of the first bytes
+}
+
+func (b *withoutBOM) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		first := make([]byte, len(bom))
+		n, err := io.ReadFull(b.ReadCloser, first)
+		if b.rest = bytes.TrimPrefix(first[:n], bom); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+	}
+	if len(b.rest) > 0 {
+		n := copy(p, b.rest)
+		b.rest = b.rest[n:]
+		return n, nil
+	}
+	return b.ReadCloser.Read(p)
 }
 
 // readBody reads at most most bytes, with one allocation if the client says how many there are.

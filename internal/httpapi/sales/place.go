@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -76,7 +77,7 @@ type Attempt interface {
 
 type placeInput struct {
 	Sale    string `path:"sale" doc:"Name of the sale"`
-	Key     string `header:"Idempotency-Key" example:"2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21" doc:"At most 255 printable characters. Makes a repetition of this request the same order. Required where a buyer may hold more than one unit, and without a user. Without a user it has 22 to 255 characters and is a secret, such as a random UUID: whoever knows it has the order"`
+	Key     string `header:"Idempotency-Key" example:"2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21" doc:"At most 255 printable characters. Makes a repetition of this request the same order. It may be quoted, as a string of structured fields: \"k\" is k. Required where a buyer may hold more than one unit, and without a user. Without a user it has 22 to 255 characters and is a secret, such as a random UUID: whoever knows it has the order"`
 	Captcha string `header:"X-Captcha" doc:"Solution of the challenge that a refusal with captcha_required named; good for one request"`
 	Body    struct {
 		Item     string `json:"item" doc:"Name of the item"`
@@ -115,6 +116,10 @@ func (h *Placer) Place(ctx context.Context, in *placeInput) (*placeOutput, error
 
 func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	r := request.Of(ctx)
+	var err error
+	if in.Key, err = unquoted(in.Key); err != nil {
+		return nil, err
+	}
 	attempt, err := h.Orders.Prepare(orders.Request{
 		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
 		User: r.Caller.User, Key: in.Key,
@@ -210,6 +215,30 @@ func (h *Placer) restore(ctx context.Context, r *request.Info, in *placeInput, a
 		return refused, err
 	}
 	return attempt.Reserve(ctx)
+}
+
+// unquoted returns a key that is written as a string of structured fields (RFC 9651, section 3.3.3) without its quotes, and any other
+// unchanged.
+func unquoted(key string) (string, error) {
+	rest, quoted := strings.CutPrefix(key, `"`)
+	if !quoted {
+		return key, nil
+	}
+	plain := make([]byte, 0, len(rest))
+	for i := 0; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '"' && i == len(rest)-1 && i > 0:
+			return string(plain), nil
+		case c == '\\' && i+1 < len(rest) && (rest[i+1] == '"' || rest[i+1] == '\\'):
+			i++
+			plain = append(plain, rest[i])
+		case c == '"' || c == '\\':
+			i = len(rest)
+		default:
+			plain = append(plain, c)
+		}
+	}
+	return "", problem.InvalidAt("header.Idempotency-Key", `must end with the quote that it begins with, be longer than that, and have quotes and backslashes inside written as \" and \\`)
 }
 
 // recall returns the current state of an order that the process remembers.
