@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 var (
@@ -30,12 +31,25 @@ func init() {
 	left.Store(n)
 }
 
+// say writes to stderr, which may be a full pipe that nobody reads: then it goes on.
+func say(line string) {
+	said := make(chan struct{})
+	go func() {
+		_, _ = os.Stderr.WriteString(line)
+		close(said)
+	}()
+	select {
+	case <-said:
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
 // Hit kills the process if this is the place and the time for it.
 func Hit(name string) {
 	if name != armed || left.Add(-1) != 0 {
 		return
 	}
-	fmt.Fprintf(os.Stderr, `{"level":"WARN","msg":"killed at a failpoint","failpoint":%q}`+"\n", name)
+	say(fmt.Sprintf(`{"level":"WARN","msg":"killed at a failpoint","failpoint":%q}`+"\n", name))
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // do not continue until the signal is delivered
 }
