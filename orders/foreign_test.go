@@ -128,8 +128,11 @@ func TestForeignWhileRunning(t *testing.T) {
 	p.store.lead.Store(&lead)
 	rebuild, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	rebuilt := make(chan error, 1)
-	go func() { _, err := p.RebuildSale(rebuild, sale.ID); rebuilt <- err }()
+	rebuilt := make(chan struct{})
+	go func() {
+		defer close(rebuilt)
+		_, _ = p.RebuildSale(rebuild, sale.ID) // until it is cancelled
+	}()
 	if call := <-calls; call != "lead" {
 		t.Fatalf("%s, not lead", call)
 	}
