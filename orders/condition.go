@@ -37,10 +37,11 @@ const (
 	CauseClocks   Cause = "clocks"    // the clocks of this process, Redis and the database differ
 	CauseSchema   Cause = "schema"    // the database lacks constraints or indexes
 	CauseForeign  Cause = "foreign"   // the database and Redis do not belong together
+	CauseQueue    Cause = "queue"     // the task queue cannot be used; the sweeper commits orders
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseCommits, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema, CauseForeign}
+var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseCommits, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema, CauseForeign, CauseQueue}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {

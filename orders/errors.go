@@ -26,6 +26,8 @@ var (
 	// ErrUncommitted is an ErrUnavailable: the order is accepted and not committed yet. Changes to it have to be retried until
 	// it is committed.
 	ErrUncommitted = fmt.Errorf("%w: not committed yet", ErrUnavailable)
+	// ErrQueue is an ErrUnavailable: the Redis of the task queue does not answer, or refuses a command.
+	ErrQueue = fmt.Errorf("%w: task queue", ErrUnavailable)
 	// ErrDurability: Redis is configured to keep less than Options.Durability. The message says what to configure.
 	ErrDurability = errors.New("orders: durability")
 	// ErrStillRefused is an ErrConflict: the database refuses a dead letter again.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders/internal/poll"
 )
 
@@ -181,6 +183,43 @@ func (e *enqueuer) wakeWorkers(ctx context.Context) {
 	}
 }
 
+const queueInterval = 5 * time.Second
+
+// watchQueue reports a queue that this process cannot use, until ctx ends: every order would wait for the sweeper.
+func (e *enqueuer) watchQueue(ctx context.Context) error {
+	var logged string
+	return periodic.Woken(ctx, queueInterval, nil, func() {
+		err := e.probeQueue(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			logged = ""
+			e.conditions.clear(CauseQueue)
+			return
+		}
+		e.conditions.set(Condition{Cause: CauseQueue, Detail: "the task queue cannot be used; the sweeper commits orders after " + sweepAge.String(), Serves: true, Err: err})
+		if logged != err.Error() {
+			logged = err.Error()
+			e.opts.Logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", sweepAge),
+				slog.Any("queues", e.Queues()), slog.Any("error", err))
+		}
+	})
+}
+
+// probeQueue writes what Asynq's clients write anyway, and reads the keys of the queues.
+func (e *enqueuer) probeQueue(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, enqueueTimeout)
+	defer cancel()
+	if err := e.queue.SAdd(ctx, "asynq:queues", e.Queues()).Err(); err != nil {
+		return queueError(err)
+	}
+	_, err := e.queued(ctx)
+	return err
+}
+
+func queueError(err error) error { return fmt.Errorf("%w: %w", ErrQueue, err) }
+
 // Queues are the names of the Asynq queues that accepted orders wait in.
 func (e *enqueuer) Queues() []string { return e.queueNames(accepted, e.queues) }
 
@@ -207,7 +246,7 @@ func (e *enqueuer) queued(ctx context.Context) (map[string]int, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, queueError(err)
 	}
 	states := make(map[string]int, len(counts))
 	for state, of := range counts {

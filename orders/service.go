@@ -221,6 +221,7 @@ func (s *Service) runLoops(ctx context.Context) error {
 	g.Go(func() error { return s.handOvers(ctx) })
 	g.Go(func() error { return s.watchSchema(ctx) })
 	g.Go(func() error { return s.enqueue(ctx) })
+	g.Go(func() error { return s.watchQueue(ctx) })
 	g.Go(func() error { return s.watchEviction(ctx) })
 	return ignoreCanceled(g.Wait())
 }

@@ -76,7 +76,7 @@ func (w *worker) config() asynq.Config {
 			}
 			return retryDelay()
 		},
-		Logger:   asynqlog.Logger{Logger: w.opts.Logger},
+		Logger:   asynqlog.New(w.opts.Logger),
 		LogLevel: asynq.WarnLevel,
 	}
 }

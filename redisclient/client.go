@@ -1,6 +1,8 @@
 package redisclient
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -21,7 +23,7 @@ type Client struct {
 	queue redis.UniversalClient // guarded by mu
 }
 
-// Open returns a client with the settings of ParseURL. It does not connect yet. The caller closes it.
+// Open returns a client with the settings of ParseURL. It does not connect yet, so a Redis Cluster behind one address needs redis+cluster://. The caller closes it.
 func Open(url string) (*Client, error) {
 	opts, err := ParseURL(url)
 	if err != nil {
@@ -61,6 +63,22 @@ func NewUniversal(opts *redis.UniversalOptions) redis.UniversalClient {
 
 func isCluster(opts *redis.UniversalOptions) bool {
 	return opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1
+}
+
+// ErrClusterNode is the error of a client for one server that is connected to a node of a Redis Cluster.
+var ErrClusterNode = errors.New("redisclient: the server is a node of a Redis Cluster: use redis+cluster:// in the URL, or DetectCluster")
+
+// DetectCluster sets IsClusterMode if the only address in opts is that of a node of a Redis Cluster. It connects to ask the server, unless
+// opts are those of a cluster or of sentinels already.
+func DetectCluster(ctx context.Context, opts *redis.UniversalOptions) error {
+	if opts.MasterName != "" || isCluster(opts) {
+		return nil
+	}
+	rdb := redis.NewUniversalClient(opts)
+	defer rdb.Close()
+	p, err := ask(ctx, rdb)
+	opts.IsClusterMode = p.cluster
+	return err
 }
 
 // Queue returns a client of the same servers for Asynq: with longer timeouts and with retries, because no request waits for

@@ -30,12 +30,16 @@ func newRunIDWatcher(cluster bool) *RunIDWatcher {
 	return &RunIDWatcher{runs: make(map[string]struct{}), cluster: cluster}
 }
 
-// onConnect asks the server for its run id.
+// onConnect asks the server for its run id, and refuses a node of a cluster in a client that would not follow its redirections.
 func (w *RunIDWatcher) onConnect(ctx context.Context, conn *redis.Conn) error {
-	run, err := RunID(ctx, conn)
+	p, err := ask(ctx, conn)
 	if err != nil {
 		return err
 	}
+	if p.cluster && !w.cluster {
+		return ErrClusterNode
+	}
+	run := p.runID
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, met := w.runs[run]
@@ -82,17 +86,34 @@ type infoer interface {
 // RunID returns the id that a Redis process takes at its start. The embedded Redis has none, and needs none: a new one is
 // always empty. A server that refuses to return it causes an error, because its restarts would go unnoticed.
 func RunID(ctx context.Context, server infoer) (string, error) {
+	s, err := ask(ctx, server)
+	return s.runID, err
+}
+
+// process is what a Redis process reports about itself.
+type process struct {
+	runID   string
+	cluster bool // it is a node of a Redis Cluster
+}
+
+func ask(ctx context.Context, server infoer) (p process, err error) {
 	info, err := server.Info(ctx, "server").Result()
 	var refused redis.Error
 	if errors.As(err, &refused) && strings.HasSuffix(refused.Error(), "is not supported") {
-		return "unknown", nil
+		return process{runID: "unknown"}, nil
 	} else if err != nil {
-		return "", err
+		return process{}, err
 	}
 	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			return strings.TrimSpace(id), nil
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "run_id":
+			p.runID = value
+		case "redis_mode", "server_mode": // the latter is Valkey's
+			p.cluster = value == "cluster"
 		}
 	}
-	return "", errors.New("redisclient: INFO server names no run_id")
+	if p.runID == "" {
+		return process{}, errors.New("redisclient: INFO server names no run_id")
+	}
+	return p, nil
 }

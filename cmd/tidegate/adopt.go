@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
-	"github.com/tidegate/tidegate/redisclient"
 )
 
 func adoptCommand(getenv func(string) string) *cobra.Command {
@@ -34,11 +32,10 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 			if !orders.ValidName(namespace) {
 				return fmt.Errorf("NAMESPACE must be 1 to 64 letters, digits, dots, underscores or hyphens, got %q", namespace)
 			}
-			opts, err := redisclient.ParseURL(url)
+			rdb, err := openRedis(cmd.Context(), getenv, url)
 			if err != nil {
 				return fmt.Errorf("REDIS_URL: %w", err)
 			}
-			rdb := redis.NewUniversalClient(opts)
 			defer rdb.Close()
 			pool, err := pgclient.Open(cmd.Context(), database, "tidegate-adopt", pgclient.MinConns, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 			if err != nil {

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/reports"
-	"github.com/tidegate/tidegate/redisclient"
 )
 
 func reportCommand(getenv func(string) string) *cobra.Command {
@@ -30,11 +28,10 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 			if url == "" {
 				return errors.New("REDIS_URL is required: set it, or pass --queue-redis-url redis://…")
 			}
-			opts, err := redisclient.ParseURL(url)
+			queue, err := openRedis(cmd.Context(), getenv, url)
 			if err != nil {
 				return fmt.Errorf("--queue-redis-url: %w", err)
 			}
-			queue := redis.NewUniversalClient(opts)
 			defer queue.Close()
 			file, err := reports.Enqueue(cmd.Context(), queue, namespace, args[0])
 			if err != nil {

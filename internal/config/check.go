@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tidegate/tidegate/internal/published"
 )
@@ -112,6 +113,14 @@ func (c *Config) checkStores(t told) []error {
 	}
 	if t.has("QUEUE_REDIS_URL") && !t.has("REDIS_URL") {
 		return []error{errors.New("QUEUE_REDIS_URL requires REDIS_URL and DATABASE_URL: set all three, or none")}
+	}
+	if t.has("REDIS_CERT_FILE") != t.has("REDIS_KEY_FILE") {
+		return []error{errors.New("REDIS_CERT_FILE and REDIS_KEY_FILE require each other: set both, or none")}
+	}
+	for _, name := range []string{"REDIS_CA_FILE", "REDIS_CERT_FILE"} {
+		if t.has(name) && !strings.HasPrefix(string(c.Redis), "rediss") && !strings.HasPrefix(string(c.Queue), "rediss") {
+			return []error{fmt.Errorf("%s requires TLS: set REDIS_URL or QUEUE_REDIS_URL to a URL that begins with rediss, or leave it out", name)}
+		}
 	}
 	return nil
 }

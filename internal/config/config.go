@@ -30,7 +30,8 @@ type Config struct {
 
 	DatabaseConns int // connections to the database, besides one for heartbeats
 
-	RedisTimeout time.Duration // of a call to the Redis for decisions
+	RedisTimeout time.Duration     // of a call to the Redis for decisions
+	RedisFiles   redisclient.Files // for every Redis with TLS
 
 	Listen         string
 	InternalListen string
@@ -118,6 +119,9 @@ func (c *Config) settings() []setting {
 		{"QUEUE_REDIS_URL", "Redis for task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
 		{"REDIS_TIMEOUT", "timeout of a call to Redis for decisions, at least three round trips; a decision takes at most twice as long", redisclient.DefaultTimeout.String(), true, duration(&c.RedisTimeout, 20*time.Millisecond, time.Second)},
 		{"DATABASE_MAX_CONNS", "maximum number of connections to Postgres, besides one for heartbeats; pool_max_conns in DATABASE_URL takes precedence", strconv.Itoa(pgclient.DefaultConns), true, number(&c.DatabaseConns, pgclient.MinConns, 1000)},
+		{"REDIS_CA_FILE", "PEM file of the authorities that issued the certificates of Redis and its sentinels, with rediss:// (default: the system's)", "", true, file(&c.RedisFiles.CA)},
+		{"REDIS_CERT_FILE", "PEM file of this program's certificate for Redis, with rediss://; read again for every connection, like the other two files", "", true, file(&c.RedisFiles.Cert)},
+		{"REDIS_KEY_FILE", "PEM file of the private key of REDIS_CERT_FILE", "", true, file(&c.RedisFiles.Key)},
 		{"TIDEGATE_DATA", "data folder of the embedded server", "./tidegate-data", false, text(&c.Data)},
 		{"MIGRATE", "upgrade the database schema before starting", "false", true, boolean(&c.Migrate)},
 
@@ -151,7 +155,7 @@ func (c *Config) settings() []setting {
 		{"SECRET", "key from which all keyed hashes and signatures are derived, at least 32 characters (default of the embedded server: generated, kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"SECRET_PREVIOUS", "second SECRET while it is changed: accepted in signatures, never used for new ones", "", false, c.PreviousSecret.atLeast(32)},
 		{"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that nobody else can reach", "false", true, boolean(&c.AllowDemo)},
-		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
+		{"NAMESPACE", "prefix of keys and channels in Redis, and of the names of queues there, whose keys and channel begin with asynq:", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "minimum durability of an order in Redis before it is accepted: memory, everysec, fsync or replicated (default: as Redis is configured)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"MAX_REMEMBERED", "maximum number of uncommitted orders that an API keeps in memory; it also keeps so many committed ones", "100000", false, number(&c.MaxRemembered, 1000, 100_000_000)},
 		{"HISTORY_DAYS", "days to keep the history of bans, logins and operators' changes; 0: forever", "90", false, number(&c.HistoryDays, 0, 36500)},

@@ -286,7 +286,7 @@ func (u *URL) setRedis(value string) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}
-	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, comma-separated nodes of a cluster, or redis+sentinel://host:26379,host:26379/name")
+	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, comma-separated nodes of a cluster, redis+cluster://host:6379 for a cluster, or redis+sentinel://host:26379,host:26379/name")
 }
 
 func (u *URL) setPostgres(value string) error {

@@ -109,7 +109,7 @@ func (w *Worker) serve(ctx context.Context) error {
 		IsFailure:                func(err error) bool { return errors.Is(err, errScript) },
 		RetryDelayFunc:           w.delay,
 		ErrorHandler:             asynq.ErrorHandlerFunc(w.failed),
-		Logger:                   asynqlog.Logger{Logger: w.log},
+		Logger:                   asynqlog.New(w.log),
 		LogLevel:                 asynq.WarnLevel,
 	})
 	mux := asynq.NewServeMux()

@@ -103,7 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return asynq.DefaultRetryDelayFunc(n, err, t)
 		},
 		ErrorHandler: asynq.ErrorHandlerFunc(w.failed),
-		Logger:       asynqlog.Logger{Logger: w.opts.Logger},
+		Logger:       asynqlog.New(w.opts.Logger),
 		LogLevel:     asynq.WarnLevel,
 	}))
 	mux := asynq.NewServeMux()

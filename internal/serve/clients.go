@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -34,25 +33,71 @@ type Redis struct {
 // loginWithin is the least timeout for the Redis of logins. Checking a password takes longer anyway.
 const loginWithin = time.Second
 
-// OpenRedis does not connect yet. The timeout is that of a call for decisions; 0 is redisclient.DefaultTimeout.
-func OpenRedis(decisions, queue config.URL, timeout time.Duration) (*Redis, error) {
-	opts, err := redisclient.ParseURL(string(decisions))
+// redisOptions are the settings of a process's clients of Redis, without their timeouts.
+type redisOptions struct{ decisions, queue *redis.UniversalOptions }
+
+func parseRedis(decisions, queue config.URL, files redisclient.Files) (o redisOptions, err error) {
+	if o.decisions, err = parseOneRedis(decisions, files); err != nil {
+		return o, wrap("REDIS_URL", err)
+	}
+	o.queue, err = parseOneRedis(queue, files)
+	return o, wrap("QUEUE_REDIS_URL", err)
+}
+
+func parseOneRedis(url config.URL, files redisclient.Files) (*redis.UniversalOptions, error) {
+	opts, err := redisclient.ParseURL(string(url))
 	if err != nil {
-		return nil, fmt.Errorf("REDIS_URL: %w", err)
+		return nil, err
 	}
+	return opts, files.Apply(opts)
+}
+
+// detectClusters waits until the servers answer, for at most timeout, because clients of a Redis Cluster differ from those of one server.
+func (o redisOptions) detectClusters(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration) error {
+	detect := func(opts *redis.UniversalOptions) func(context.Context) error {
+		return func(ctx context.Context) error {
+			patient := *opts
+			redisclient.SetTimeout(&patient, loginWithin)
+			err := redisclient.DetectCluster(ctx, &patient)
+			opts.IsClusterMode = patient.IsClusterMode
+			return err
+		}
+	}
+	servers := []dependency{{"REDIS_URL", cfg.Redis, detect(o.decisions)}}
+	if cfg.Queue != cfg.Redis {
+		servers = append(servers, dependency{"QUEUE_REDIS_URL", cfg.Queue, detect(o.queue)})
+	}
+	err := await(ctx, log, timeout, servers...)
+	if cfg.Queue == cfg.Redis {
+		o.queue.IsClusterMode = o.decisions.IsClusterMode
+	}
+	return err
+}
+
+// OpenRedis does not connect yet, so a Redis Cluster behind one address needs redis+cluster://. The timeout is that of a call for
+// decisions; 0 is redisclient.DefaultTimeout.
+func OpenRedis(decisions, queue config.URL, timeout time.Duration) (*Redis, error) {
+	o, err := parseRedis(decisions, queue, redisclient.Files{})
+	if err != nil {
+		return nil, err
+	}
+	return o.open(timeout)
+}
+
+func (o redisOptions) open(timeout time.Duration) (*Redis, error) {
 	if timeout > 0 {
-		redisclient.SetTimeout(opts, timeout)
+		redisclient.SetTimeout(o.decisions, timeout)
 	}
-	logins := *opts
+	logins := *o.decisions
 	redisclient.SetTimeout(&logins, max(timeout, loginWithin))
 
-	decider, err := redisclient.New(opts)
+	decider, err := redisclient.New(o.decisions)
 	if err != nil {
-		return nil, fmt.Errorf("REDIS_URL: %w", err)
+		return nil, wrap("REDIS_URL", err)
 	}
-	queued, err := redisclient.Open(string(queue))
+	queued, err := redisclient.New(o.queue)
 	if err != nil {
-		return nil, fmt.Errorf("QUEUE_REDIS_URL: %w", err)
+		return nil, wrap("QUEUE_REDIS_URL", err)
 	}
 	r := &Redis{
 		Decisions: decider, Logins: redisclient.NewUniversal(&logins), Queue: queued.Queue(), queue: queued,

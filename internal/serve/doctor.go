@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -77,8 +78,19 @@ func (f *findings) run(check string, do func() error) bool {
 func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 	f := new(findings)
 	log := slog.New(f)
-	var r *Redis
-	if !f.run("settings", func() (err error) { r, err = OpenRedis(cfg.Redis, cfg.Queue, cfg.RedisTimeout); return err }) {
+	var (
+		r       *Redis
+		cluster error
+	)
+	if !f.run("settings", func() error {
+		o, err := parseRedis(cfg.Redis, cfg.Queue, cfg.RedisFiles)
+		if err != nil {
+			return err
+		}
+		cluster = o.detectClusters(ctx, cfg, slog.New(slog.DiscardHandler), time.Second)
+		r, err = o.open(cfg.RedisTimeout)
+		return err
+	}) {
 		return f.list
 	}
 	defer r.CloseAfter(nil)
@@ -102,7 +114,7 @@ func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 	if inPostgres {
 		f.run("commit", func() error { return store.Prove(ctx) })
 	}
-	inRedis := f.run("redis", func() error { return r.ping(ctx, cfg.RedisTimeout) })
+	inRedis := f.run("redis", func() error { return errors.Join(cluster, r.ping(ctx, cfg.RedisTimeout)) })
 	if inRedis {
 		f.run("distance", func() error { r.warnOfDistance(ctx, log, cfg.RedisTimeout); return nil })
 		f.run("durability", func() error {

@@ -95,7 +95,14 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 		return err
 	}
 	defer traces.Close()
-	r, err := OpenRedis(cfg.Redis, cfg.Queue, cfg.RedisTimeout)
+	servers, err := parseRedis(cfg.Redis, cfg.Queue, cfg.RedisFiles)
+	if err != nil {
+		return err
+	}
+	if err := servers.detectClusters(ctx, cfg, log, timeout); err != nil {
+		return err
+	}
+	r, err := servers.open(cfg.RedisTimeout)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,32 @@ func (r *RedisServer) URL() string { return redisURL(r.s) }
 // Addr returns the server's host:port; a restart keeps it.
 func (r *RedisServer) Addr() string { return r.s.addr() }
 
+// User gives a user exactly these rights, besides the password, and returns the server's URL for it.
+func (r *RedisServer) User(name, password string, rights ...string) (url string) {
+	r.t.Helper()
+	rdb := redisClient(r.Addr())
+	defer rdb.Close()
+	if err := rdb.ACLSetUser(r.t.Context(), name, append([]string{"reset", "on", ">" + password}, rights...)...).Err(); err != nil {
+		r.t.Fatalf("testenv: user: %v", err)
+	}
+	return "redis://" + name + ":" + password + "@" + r.Addr() + "/0"
+}
+
+// Denied returns what users were not permitted to do: reason, object and context of each entry of ACL LOG.
+func (r *RedisServer) Denied() (list []string) {
+	r.t.Helper()
+	rdb := redisClient(r.Addr())
+	defer rdb.Close()
+	entries, err := rdb.ACLLog(r.t.Context(), 100).Result()
+	if err != nil {
+		r.t.Fatalf("testenv: ACL LOG: %v", err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Reason+" "+e.Object+" "+e.Context)
+	}
+	return list
+}
+
 // Kill kills the server; its append-only file stays.
 func (r *RedisServer) Kill() { r.s.kill() }
 

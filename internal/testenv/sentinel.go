@@ -125,6 +125,20 @@ func (s *SentinelRedis) Servers() []string { return []string{s.servers[0].addr()
 // Addr returns the master's host:port.
 func (s *SentinelRedis) Addr() string { return s.servers[s.master].addr() }
 
+// RequirePassword makes the sentinels refuse all clients but this user.
+func (s *SentinelRedis) RequirePassword(user, password string) {
+	s.t.Helper()
+	for _, addr := range s.Sentinels {
+		c := redisClient(addr)
+		for _, rights := range [][]any{{"ACL", "SETUSER", user, "on", ">" + password, "+@all", "allchannels"}, {"ACL", "SETUSER", "default", "off"}} {
+			if err := c.Do(s.t.Context(), rights...).Err(); err != nil {
+				s.t.Fatalf("testenv: sentinel: %v", err)
+			}
+		}
+		_ = c.Close()
+	}
+}
+
 // FailOver kills the master and waits until the sentinels have promoted the replica, which lacks the writes of the time behind. The
 // killed server is restarted as its replica.
 func (s *SentinelRedis) FailOver(behind time.Duration) {

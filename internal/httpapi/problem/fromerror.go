@@ -148,6 +148,9 @@ func detailOf(err error, reason string) string {
 		if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
 			return "The CAPTCHA's provider gives no usable answer."
 		}
+		if errors.Is(err, orders.ErrQueue) {
+			return "The task queue cannot be read; the process's log has the error."
+		}
 		if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
 			return said
 		}
