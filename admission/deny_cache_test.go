@@ -524,7 +524,8 @@ func (s *slowRejects) Decide(ctx context.Context, call store.Call) ([]store.Coun
 func TestADenialOfTheFutureIsNotInForce(t *testing.T) {
 	clk := newClock()
 	store := &watched{Store: memorystore.New(memorystore.Options{Now: clk.Now})}
-	g, err := admission.NewWithStore(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, Now: clk.Now})
+	set := parse(t, "- {name: r, subject: user, limit: 1, window: 1m}")
+	g, err := admission.NewWithStore(store, set, admission.Options{Secret: secret, Now: clk.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 -- Exchanges news about bans between a process and Redis, which holds the authoritative list.
 --
--- KEYS[1]  …:state    HASH  origin, the number of the last change, and the time of the last message; TTL: 7 days, or until the end of the other keys if that is later
+-- KEYS[1]  …:state    HASH  origin, number of the last change, time of the last message; TTL: 7 days, or until the later end of the other keys
 -- KEYS[2]  …:known    HASH  a ban by target, kept after its end while it makes the next one longer
 -- KEYS[3]  …:changes  ZSET  targets by the number of their last change
 -- KEYS[4]  …:ends     ZSET  targets by their expiry (µs); the last one is the expiry of these three keys
