@@ -107,10 +107,10 @@ func (c *denyCache) generation(subject string) *atomic.Uint32 {
 	return &c.generations[maphash.String(c.seed, subject)%uint64(len(c.generations))]
 }
 
-// find returns the denial that applies to a cost at now, or nil.
+// find returns the denial that applies to a cost at now, or nil. One from the future is from before the clock was set back.
 func (c *denyCache) find(key denyKey, cost int, now int64) *denial {
 	d, ok := c.denials.GetIfPresent(key)
-	if !ok || now >= d.until || cost < d.cost || c.generation(d.tally.Subject).Load() != d.generation {
+	if !ok || now < d.at || now >= d.until || cost < d.cost || c.generation(d.tally.Subject).Load() != d.generation {
 		return nil
 	}
 	return d

@@ -519,3 +519,27 @@ func (s *slowRejects) Decide(ctx context.Context, call store.Call) ([]store.Coun
 	}
 	return s.Store.Decide(ctx, call)
 }
+
+// A denial from before the clock of the process was set back ends at once.
+func TestADenialOfTheFutureIsNotInForce(t *testing.T) {
+	clk := newClock()
+	store := &watched{Store: memorystore.New(memorystore.Options{Now: clk.Now})}
+	set := parse(t, "- {name: r, subject: user, limit: 1, window: 1m}")
+	g, err := admission.NewWithStore(store, set, admission.Options{Secret: secret, Now: clk.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clk.At(24 * time.Hour)
+	for range 2 {
+		charge(t, g, admission.Request{User: "ann"})
+	}
+	store.asked()
+	clk.At(0)
+	if d := charge(t, g, admission.Request{User: "ann"}); store.asked() != 1 || d.RetryAfter != time.Minute {
+		t.Errorf("after the clock was set right: %+v", d)
+	}
+	clk.At(time.Minute)
+	if d := charge(t, g, admission.Request{User: "ann"}); !d.Admitted {
+		t.Errorf("a minute later: %+v", d)
+	}
+}

@@ -62,8 +62,8 @@ func TestOneWindow(t *testing.T) {
 		}},
 		{"a clock that steps back ends no unit early", "limit: 2, window: 10s", []step{
 			{8000 * ms, 1, true, 1, 0, 10_000 * ms},
-			{1000 * ms, 1, true, 0, 0, 10_000 * ms}, // counted at 8s
-			{2000 * ms, 1, false, 0, 10_000 * ms, 10_000 * ms},
+			{7000 * ms, 1, true, 0, 0, 10_000 * ms}, // counted at 8s
+			{7500 * ms, 1, false, 0, 10_000 * ms, 10_000 * ms},
 			{17_999 * ms, 1, false, 0, 1 * ms, 1 * ms},
 			{18_000 * ms, 1, true, 1, 0, 10_000 * ms},
 		}},

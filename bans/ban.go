@@ -48,6 +48,7 @@ const (
 	maxEvents    = 10_000         // kept while the history is unavailable; then the oldest are dropped
 	eventsPage   = 100
 	page         = 500              // bans in one reply, besides the ones asked for
+	step         = 1_000_000        // µs by which a store's clock may be set back without an effect
 	aliveFor     = 15 * time.Second // after a process' last message
 )
 

@@ -1,6 +1,6 @@
 -- Exchanges news about bans between a process and Redis, which holds the authoritative list.
 --
--- KEYS[1]  …:state    HASH  origin, and the number of the last change; TTL: 7 days, or until the end of the other keys if that is later
+-- KEYS[1]  …:state    HASH  origin, number of the last change, time of the last message; TTL: 7 days, or until the later end of the other keys
 -- KEYS[2]  …:known    HASH  a ban by target, kept after its end while it makes the next one longer
 -- KEYS[3]  …:changes  ZSET  targets by the number of their last change
 -- KEYS[4]  …:ends     ZSET  targets by their expiry (µs); the last one is the expiry of these three keys
@@ -53,9 +53,9 @@ local function drop_unless(fits, key)
 end
 
 -- Everything is read before the first write.
-local has, size = try('HMGET', state, 'origin', 'change') or {}, try('HLEN', known)
+local has, size = try('HMGET', state, 'origin', 'change', 'seen') or {}, try('HLEN', known)
 local by_change, by_end, recorded, living = try('ZCARD', changes), try('ZCARD', ends), try('ZCARD', events), try('ZCARD', alive)
-local origin, last = has[1], tonumber(has[2] or 0)
+local origin, last, seen = has[1], tonumber(has[2] or 0), tonumber(has[3] or 0) or 0
 local whole = last and size and recorded and size == by_change and size == by_end
 local changed = not whole
 
@@ -122,6 +122,37 @@ if not whole then
   end
 end
 
+-- If the clock was set back, a ban from the future begins now, or ended now if it was lifted. It gets a number, so that all processes
+-- receive it. Bans of the future are those whose last number is; the ones that come first have not been cut.
+local function cut(ban)
+  local ahead = ban.since - now
+  if ban.till <= ban.since then
+    if ban.ends <= now then return false end
+    ban.ends = now
+  elseif ahead <= 0 then
+    return false
+  else
+    ban.ends = ban.ends - ahead
+  end
+  if ahead > 0 then ban.since, ban.till = now, ban.till - ahead end
+  return true
+end
+
+local at_once = 1000 -- so many bans take Redis a few ms; the next message continues
+if seen > now + 1000000 then
+  local future, cuts = call('ZRANGEBYSCORE', changes, '(' .. text(now), '+inf', 'LIMIT', 0, at_once), 0
+  for _, target in ipairs(future) do
+    local ban = read(target)
+    if ban and cut(ban) then
+      write(target, ban)
+      cuts = cuts + 1
+    end
+  end
+  if cuts == 0 or #future < at_once then seen = now end
+else
+  seen = now
+end
+
 -- Reports whether another target can be stored. Drops expired bans to make room.
 local function room()
   if call('HLEN', known) < most then return true end
@@ -184,7 +215,7 @@ end
 
 for _ = 1, tonumber(ARGV[12]) do
   local target, ban = arg(), { reason = arg(), rule = arg(), since = tonumber(arg()), till = tonumber(arg()), times = tonumber(arg()) }
-  ban.memory, ban.ends = tonumber(arg()), ban.till
+  ban.memory, ban.ends, ban.since = tonumber(arg()), ban.till, math.min(ban.since, now)
   if in_force(ban) and call('HEXISTS', known, target) == 0 and room() then write(target, ban) end
 end
 
@@ -202,6 +233,7 @@ end
 call('ZREMRANGEBYSCORE', alive, '-inf', text(now - 15000000))
 call('ZREMRANGEBYSCORE', alive, text(now + 15000000), '+inf') -- the clock was set back
 
+call('HSET', state, 'seen', text(seen))
 local final = call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2]
 final = final and math.max(0, tonumber(final) - now) or 0
 if changed then

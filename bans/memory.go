@@ -37,6 +37,7 @@ func NewMemoryStore(now func() time.Time) *MemoryStore {
 type storedBans struct {
 	origin string
 	last   int64 // number of the last change
+	seen   int64 // µs: time of the last message
 	most   int
 	known  map[Target]*list.Element
 	order  *list.List // of *storedBan, by change
@@ -82,6 +83,10 @@ func (s *MemoryStore) Listen(ctx context.Context, key string, changed func(strin
 
 // exchange does what bans.lua does.
 func (b *storedBans) exchange(now int64, news *News) State {
+	if b.seen > now+step {
+		b.cut(now)
+	}
+	b.seen = now
 	b.tidy(now)
 	for i := range news.Put {
 		b.put(now, &news.Put[i])
@@ -96,7 +101,9 @@ func (b *storedBans) exchange(now int64, news *News) State {
 		r := &news.Restore[i]
 		ends := r.Until.UnixMicro()
 		if ends > now && b.known[r.Target] == nil && b.room(now) {
-			b.write(now, &storedBan{*r, ends, memoryOfBans.Microseconds()})
+			restored := &storedBan{*r, ends, memoryOfBans.Microseconds()}
+			restored.Since = time.UnixMicro(min(r.Since.UnixMicro(), now))
+			b.write(now, restored)
 		}
 	}
 	b.events = slices.DeleteFunc(b.events, func(e Event) bool { return slices.Contains(news.Logged, e.ID) })
@@ -111,6 +118,29 @@ func (b *storedBans) exchange(now int64, news *News) State {
 		state.Events = slices.Clone(b.events[:min(len(b.events), eventsPage)])
 	}
 	return state
+}
+
+// cut makes bans from the future begin now, and those that were lifted in the future end now, after the clock was set back.
+func (b *storedBans) cut(now int64) {
+	var future []storedBan
+	for e := b.order.Back(); e != nil && e.Value.(*storedBan).Change > now; e = e.Prev() {
+		future = append(future, *e.Value.(*storedBan))
+	}
+	for _, ban := range slices.Backward(future) {
+		ahead := max(0, ban.Since.UnixMicro()-now)
+		if ban.Lifted() {
+			ahead = max(ahead, ban.ends-now)
+			ban.ends = min(ban.ends, now)
+		} else {
+			ban.ends -= ahead
+		}
+		if ahead > 0 {
+			length := ban.Until.Sub(ban.Since)
+			ban.Since = time.UnixMicro(min(ban.Since.UnixMicro(), now))
+			ban.Until = ban.Since.Add(length)
+			b.write(now, &ban)
+		}
+	}
 }
 
 func (b *storedBans) find(t Target) *storedBan {
@@ -196,7 +226,7 @@ func (b *storedBans) tidy(now int64) {
 		}
 	}
 	for process, at := range b.alive {
-		if now-at >= aliveFor.Microseconds() {
+		if max(now-at, at-now) >= aliveFor.Microseconds() {
 			delete(b.alive, process)
 		}
 	}

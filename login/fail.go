@@ -108,11 +108,28 @@ func (rs *ruleSet) age(a *attemptState, now int64) (penalties []penalty) {
 	return append(penalties, rs.adopt(a)...)
 }
 
+// cut ends penalties when they would end if they began at now: if they end later, the clock was set back.
+func (rs *ruleSet) cut(s *state, now int64) {
+	for i := range s.marks {
+		m := &s.marks[i]
+		switch r := rs.index(m.rule); {
+		case m.rule == triesMark:
+			m.until = min(m.until, now+pairMemory)
+		case r < 0: // of a rule that is unknown here
+		case rs.rules[r].Consecutive:
+			m.until = min(m.until, now+rs.rules[r].length)
+		default:
+			m.until = min(m.until, now+rs.rules[r].lasts(m.times))
+		}
+	}
+}
+
 // ageOne turns attempts that were not settled in time into failures, and drops expired data.
 func (rs *ruleSet) ageOne(k kind, s *state, now int64) (penalties []penalty) {
 	if rs.lapses {
 		s.units = slices.DeleteFunc(s.units, func(u unit) bool { return u.pending && now >= u.at+lapseWithin })
 	}
+	rs.cut(s, now)
 	for i := range s.units {
 		u := &s.units[i]
 		if u.at > now+settleWithin { // the clock was set back, as after a failover

@@ -59,5 +59,5 @@
 //
 // Tokens follow Redis' clock, so they keep increasing across such a loss if that clock does. A token can repeat only if the data is lost
 // and the clock is set back to before the last grant. A clock that jumps forward ends leases early, and one that jumps back extends them
-// by the jump. Nothing depends on the clocks of clients.
+// by the jump, at most by the longest lease. Nothing depends on the clocks of clients.
 package semaphore

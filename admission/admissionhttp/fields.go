@@ -7,13 +7,16 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // WriteFields writes d into response header fields: RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, one
 // item for each window, and Retry-After for a denial. Shadow rules and unlimited windows are left out. For a denial, RateLimit reports
 // only the windows that refused: the t of the others may be later than Retry-After and is of no use to the caller.
 //
-// All durations are whole seconds, rounded up. Retry-After is never earlier than any t; it is missing where waiting does not help.
+// The t of a window is when more of its limit is free, even if all of it is free only later: at most its w, unless a unit of the calendar
+// is longer than usual. All durations are whole seconds, rounded up. Retry-After is never earlier than any t; it is missing where waiting
+// does not help.
 func WriteFields(header http.Header, d *admission.Decision) {
 	var policy, limit []byte
 	wait := seconds(d.RetryAfter)
@@ -34,6 +37,10 @@ func WriteFields(header http.Header, d *admission.Decision) {
 		if !v.Admitted {
 			reset = v.RetryAfter
 			wait = max(wait, seconds(reset))
+		}
+		switch v.Algorithm {
+		case store.SlidingCounter, store.GCRA, store.TwoStage: // all of their limit may be free only after more than a window
+			reset = min(reset, v.Window)
 		}
 		if reset > 0 {
 			limit = parameter(limit, ";t=", seconds(reset))

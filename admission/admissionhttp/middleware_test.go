@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/httpproblem"
 )
 
@@ -99,6 +104,40 @@ func TestRefused(t *testing.T) {
 	w, passed := serve(f, func(*http.Request) (admission.Request, error) { return admission.Request{}, secret })
 	if w.Code != 400 || passed != nil || len(f.asked) != 0 {
 		t.Errorf("%d %+v", w.Code, f.asked)
+	}
+}
+
+// More of the limit is free within a window, even if all of it is free only later.
+func TestTIsNotAboveTheWindow(t *testing.T) {
+	for _, rule := range []string{
+		"algorithm: sliding_counter, limit: 2, window: 10s",
+		"algorithm: gcra, limit: 2, window: 10s, burst: 9",
+		"algorithm: base, limit: 2, window: 10s, base: {limit: 2, window: 1h}",
+	} {
+		set, err := rules.Parse("rules.yaml", []byte("version: 1\nrules:\n  - {name: r, subject: ip, "+rule+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := memorystore.New(memorystore.Options{Now: func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }})
+		gate, err := admission.NewWithStore(store, set, admission.Options{Secret: []byte("16 random bytes or more")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			d, err := gate.Charge(t.Context(), admission.Request{IP: netip.MustParseAddr("192.0.2.1")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{}
+			WriteFields(h, &d)
+			_, after, _ := strings.Cut(h.Get("RateLimit"), ";t=")
+			if seconds, err := strconv.Atoi(after); err != nil || seconds < 1 || seconds > 10 {
+				t.Errorf("%s: RateLimit %s", rule, h.Get("RateLimit"))
+			}
+			if again, _ := strconv.Atoi(h.Get("Retry-After")); !d.Admitted && time.Duration(again)*time.Second < d.RetryAfter {
+				t.Errorf("%s: Retry-After %d is before %v", rule, again, d.RetryAfter)
+			}
+		}
 	}
 }
 

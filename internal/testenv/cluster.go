@@ -135,7 +135,7 @@ func newCluster(args ...string) ([]*server, error) {
 	clients := make([]*redis.Client, clusterMasters)
 	servers := make([]*server, clusterMasters)
 	for i := range clusterMasters {
-		s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
+		s, err := newRedis("", append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func newReplica(addr string, args ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
+	s, err := newRedis("", append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
 	if err != nil {
 		return nil, err
 	}

@@ -41,11 +41,7 @@ func StartPostgres(t testing.TB, settings ...string) *PostgresServer {
 // StartPostgresWithClock starts a Postgres whose wall clock SetClock can shift.
 func StartPostgresWithClock(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
-	library, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-	if err != nil || len(library) == 0 {
-		t.Fatalf("testenv: libfaketime is not installed; make setup installs it")
-	}
-	s, err := newPostgres(library[0], settings...)
+	s, err := newPostgres(faketime(t), settings...)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
@@ -59,20 +55,6 @@ func (p *PostgresServer) SetClock(wrong time.Duration) {
 	if err := setClock(p.s, wrong); err != nil {
 		p.t.Errorf("testenv: set the clock of Postgres: %v", err)
 	}
-}
-
-func clockFile(s *server) string { return filepath.Join(s.dir, "clock") }
-
-// setClock replaces the file atomically: the server reads it whenever it reads its clock.
-func setClock(s *server, wrong time.Duration) error {
-	next := clockFile(s) + ".next"
-	if err := os.WriteFile(next, fmt.Appendf(nil, "%+d", int64(wrong.Seconds())), 0o600); err != nil {
-		return err
-	}
-	if err := os.Chmod(next, 0o644); err != nil { // the server may run as another user
-		return err
-	}
-	return os.Rename(next, clockFile(s))
 }
 
 // URL returns the URL of an empty database; a restart keeps it.
@@ -187,8 +169,7 @@ func newPostgres(faketime string, settings ...string) (*server, error) {
 			cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
 			cmd.Dir, cmd.SysProcAttr = s.dir, attr
 			if faketime != "" {
-				cmd.Env = append(os.Environ(), "LD_PRELOAD="+faketime, "FAKETIME_TIMESTAMP_FILE="+clockFile(s), "FAKETIME_NO_CACHE=1",
-					"FAKETIME_DONT_FAKE_MONOTONIC=1")
+				cmd.Env = clockEnv(s, faketime)
 			}
 			return cmd
 		},

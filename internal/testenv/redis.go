@@ -26,7 +26,7 @@ func Redis(t testing.TB) string {
 	if url := os.Getenv("TEST_REDIS_URL"); url != "" {
 		return url
 	}
-	return redisURL(sharedRedis.get(t, func() (*server, error) { return newRedis() }))
+	return redisURL(sharedRedis.get(t, func() (*server, error) { return newRedis("") }))
 }
 
 // RedisServer is a Redis for one test. It is not safe for concurrent use.
@@ -39,12 +39,31 @@ type RedisServer struct {
 // defaults: append-only file, no snapshots, noeviction.
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
-	s, err := newRedis(args...)
+	return startRedis(t, "", args...)
+}
+
+// StartRedisWithClock starts a Redis whose wall clock SetClock can shift.
+func StartRedisWithClock(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	return startRedis(t, faketime(t), args...)
+}
+
+func startRedis(t testing.TB, faketime string, args ...string) *RedisServer {
+	t.Helper()
+	s, err := newRedis(faketime, args...)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
 	t.Cleanup(s.remove)
 	return &RedisServer{t: t, s: s}
+}
+
+// SetClock shifts the server's wall clock by wrong. Its monotonic clock is not changed.
+func (r *RedisServer) SetClock(wrong time.Duration) {
+	r.t.Helper()
+	if err := setClock(r.s, wrong); err != nil {
+		r.t.Errorf("testenv: set the clock of Redis: %v", err)
+	}
 }
 
 // URL returns the server's redis:// URL; a restart keeps it.
@@ -158,7 +177,8 @@ func (r *RedisServer) awaitMaster(master *RedisServer) {
 
 func redisURL(s *server) string { return "redis://" + s.addr() + "/0" }
 
-func newRedis(args ...string) (*server, error) {
+// newRedis starts a server, with libfaketime if faketime is not empty.
+func newRedis(faketime string, args ...string) (*server, error) {
 	bin, err := redisServer()
 	if err != nil {
 		return nil, err
@@ -174,9 +194,16 @@ func newRedis(args ...string) (*server, error) {
 			}, args...)...)
 			// A separate process group: an interrupt from the terminal only reaches the tests, which stop their servers.
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+			if faketime != "" {
+				// With the malloc of libc: libfaketime reads the clock for the first time inside jemalloc's, and does not return.
+				cmd.Env = clockEnv(s, faketime+":libc.so.6")
+			}
 			return cmd
 		},
 		ready: redisReady,
+	}
+	if faketime != "" {
+		s.reset = func(_ context.Context, s *server) error { return setClock(s, 0) }
 	}
 	return s, s.create()
 }

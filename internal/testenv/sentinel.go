@@ -39,7 +39,7 @@ func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
 		}
 	}
 	for i := range s.servers {
-		server, err := newRedis(args...)
+		server, err := newRedis("", args...)
 		fail(err)
 		t.Cleanup(server.remove)
 		s.servers[i] = server

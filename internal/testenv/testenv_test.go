@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // serve is the child of TestServersDieWithTheProcess.
 func serve() {
-	cache, err := newRedis()
+	cache, err := newRedis("")
 	if err != nil {
 		panic(err)
 	}
@@ -178,6 +178,22 @@ func TestPostgresClock(t *testing.T) {
 		s.SetClock(wrong)
 		var now time.Time
 		if err := conn.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		if off := now.Sub(time.Now().Add(wrong)).Abs(); off > 2*time.Second {
+			t.Errorf("set to %v, it is %v away from that", wrong, off)
+		}
+	}
+}
+
+func TestRedisClock(t *testing.T) {
+	s := StartRedisWithClock(t)
+	rdb := redisClient(s.Addr())
+	defer rdb.Close()
+	for _, wrong := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour, 0} {
+		s.SetClock(wrong)
+		now, err := rdb.Time(t.Context()).Result()
+		if err != nil {
 			t.Fatal(err)
 		}
 		if off := now.Sub(time.Now().Add(wrong)).Abs(); off > 2*time.Second {

@@ -93,7 +93,18 @@ local function ends(m)
   return m['until'] + (r and memory(r, m.times) or min(m.times * hour, streak_memory))
 end
 
+-- Ends penalties when they would end if they began now: if they end later, the clock was set back.
+local function cut(s)
+  for _, m in pairs(s.marks) do
+    rules_of(s.kind)
+    local r, longest = rules_by_id[m.rule], pair_memory
+    if r then longest = r.consecutive and r.length or lasts(r, m.times) end
+    if (r or m.rule == tries_mark) and m['until'] > now + longest then m['until'], s.dirty = now + longest, true end
+  end
+end
+
 local function age_one(s, penalties)
+  cut(s)
   for _, u in ipairs(s.units) do
     if u.at > now + settle_within then u.at, s.dirty = now, true end -- the clock was set back
     if u.pending and now >= u.at + settle_within then

@@ -61,7 +61,8 @@ local function release(key, token, all)
     elseif e and e.token == token then
       drop(s, key, e)
       found = 1
-      s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1
+      local held = math.max(0, now - e.since) -- the clock may have been set back
+      s.hold = s.hold == 0 and held or s.hold * 0.9 + held * 0.1
       for _, holder in ipairs({ e.process, e.before }) do -- two if the request was sent by two processes
         if holder and holder ~= process then tell(holder, 'lost ' .. key .. ' ' .. text(e.token) .. ' ' .. s.name) end
       end

@@ -150,6 +150,15 @@ local function expire(s)
   end
 end
 
+-- cut ends leases and pauses within the longest lease: if they end later, the clock was set back.
+local function cut(s)
+  local latest = now + math.max(s.longest, CLAIM_TIME)
+  local late = s.used > 0 and call('ZRANGEBYSCORE', s.keys.holders, '(' .. text(latest), '+inf', 'LIMIT', 0, 1000) or {}
+  for _, key in ipairs(late) do s.ends[key] = latest end
+  if s.broke > now then s.quiet = math.min(s.quiet, now + s.longest) end
+  s.longest_until = math.min(s.longest_until, now + s.longest)
+end
+
 -- begin resets the state kept in Lua, for a queue of this length.
 local function begin(s, stored)
   s.entries, s.dirty, s.ends, s.places, s.gone, s.joined, s.line, s.weighs = {}, {}, {}, {}, {}, {}, {}, {}
@@ -197,6 +206,7 @@ local function open(i)
   if weights > 0 and used > 0 then
     for _, weight in ipairs(call('HVALS', s.keys.weights)) do s.used = s.used + (tonumber(weight) or 1) - 1 end
   end
+  if s.run then cut(s) end
   if used > 0 then expire(s) end
   return s
 end

@@ -83,6 +83,10 @@ local function serve(s)
       e.called = now
       write(s, key, e)
       return tell(e.process, 'come ' .. key .. ' ' .. s.name)
+    elseif e.called > now then -- the clock was set back
+      e.called = now
+      write(s, key, e)
+      return
     elseif e.called < 0 or now - e.called < CLAIM_TIME then
       return -- blocked by another semaphore, or about to ask
     else

@@ -10,6 +10,7 @@ import (
 const (
 	answerFor  = int64(time.Minute / time.Microsecond) // how long an answer is repeated
 	maxAnswers = 128                                   // per generation
+	step       = int64(time.Second / time.Microsecond) // by which the clock may be set back without an effect
 )
 
 // answers holds the recorded answers to requests with an id, in two generations. When the young generation is full or a minute old, it
@@ -43,7 +44,14 @@ func (a *answers) find(q question, now int64) *answer {
 	if found == nil {
 		found = a.old[q]
 	}
-	if found == nil || now-found.count.At.UnixMicro() >= answerFor {
+	if found == nil {
+		return nil
+	}
+	at := found.count.At.UnixMicro()
+	if at > now+step { // the clock was set back
+		found.count.At, at = time.UnixMicro(now), now
+	}
+	if now-at >= answerFor {
 		return nil
 	}
 	return found
@@ -51,6 +59,7 @@ func (a *answers) find(q question, now int64) *answer {
 
 // add records the answer to q.
 func (a *answers) add(q question, given *answer, now int64) {
+	a.since = min(a.since, now)
 	if len(a.young) >= maxAnswers || now-a.since >= answerFor {
 		a.young, a.old, a.since, a.turned = map[question]*answer{}, a.young, now, now
 	}

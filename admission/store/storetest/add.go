@@ -39,12 +39,12 @@ func testAddAndErase(t *testing.T, open Opener) {
 		{"sliding log: a clock that steps back waits at the newest unit that is left", logOf(3), []turn{
 			{5000, doCharge, 1, admitted, 2, 0, 1000, 0},
 			{5200, doCharge, 1, admitted, 1, 0, 1000, 0},
-			{1000, doAdd, 1, limited, 0, 800, 1000, 0}, // as at 5200
-			{1000, doErase, 2, admitted, 2, 0, 1000, 0},
-			{1000, doAdd, 1, admitted, 1, 0, 1000, 0}, // as at 5000
-			{1000, doErase, 2, admitted, 3, 0, 0, 0},
-			{1000, doCharge, 1, admitted, 2, 0, 1000, 0},
-			{1999, doCheck, 3, limited, 2, 1, 1, 0},
+			{4300, doAdd, 1, limited, 0, 800, 1000, 0}, // as at 5200
+			{4300, doErase, 2, admitted, 2, 0, 1000, 0},
+			{4300, doAdd, 1, admitted, 1, 0, 1000, 0}, // as at 5000
+			{4300, doErase, 2, admitted, 3, 0, 0, 0},
+			{4300, doCharge, 1, admitted, 2, 0, 1000, 0},
+			{5299, doCheck, 3, limited, 2, 1, 1, 0},
 		}},
 		{"sliding log: of more units than the limit the newest are as good as all", logOf(10), []turn{
 			{0, doAdd, 8, limited, 2, 1000, 1000, 0},
@@ -72,7 +72,7 @@ func testAddAndErase(t *testing.T, open Opener) {
 		}},
 		{"fixed window: a clock that steps back waits at its beginning", fixedOf(1), []turn{
 			{5000, doAdd, 1, limited, 0, 1000, 1000, 0},
-			{1000, doAdd, 1, limited, 0, 1000, 1000, 0},
+			{4100, doAdd, 1, limited, 0, 1000, 1000, 0},
 			{5500, doCheck, 1, admitted, 1, 0, 500, 3},
 		}},
 		{"sliding counter", counterOf(10), []turn{

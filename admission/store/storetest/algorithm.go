@@ -65,6 +65,13 @@ func testAlgorithms(t *testing.T, open Opener) {
 			{700, doCheck, 2, limited, 0, 1000, 2000, 0},
 			{1500, doCheck, 1, limited, 0, 250, 1500, 0},
 		}},
+		{"sliding counter: after a longer step back all units count in the span of then, up to the limit", counterOf(4), []turn{
+			{0, doCharge, 4, admitted, 0, 0, 2000, 0},
+			{1500, doCharge, 2, admitted, 0, 0, 1500, 0},
+			{-500, doCharge, 1, limited, 0, 750, 1500, 0}, // 4 in the span that ends at 0
+			{0, doCharge, 1, limited, 0, 250, 1000, 0},
+			{250, doCharge, 1, admitted, 0, 0, 1750, 0},
+		}},
 		{"sliding counter: a changed limit acts on what counts", counterOf(10), []turn{
 			{0, doCharge, 8, admitted, 2, 0, 2000, 0},
 			{100, doCharge, 1, limited, 0, 1525, 1900, 4}, // 3 of 8 left at 1000 + 5/8 s
@@ -97,12 +104,18 @@ func testAlgorithms(t *testing.T, open Opener) {
 			{1300, doCharge, 10, admitted, 0, 0, 1000, 0}, // P3: not moved by the hits that followed
 			{5000, doCheck, 1, admitted, 10, 0, 0, 0},
 		}},
-		{"fixed window: a clock that steps back waits at its beginning", fixedOf(2), []turn{
+		{"fixed window: a clock that steps back by up to a second waits at its beginning", fixedOf(2), []turn{
 			{5000, doCharge, 1, admitted, 1, 0, 1000, 0},
-			{1000, doCharge, 1, admitted, 0, 0, 1000, 0},
-			{2000, doCharge, 1, limited, 0, 1000, 1000, 0},
+			{4000, doCharge, 1, admitted, 0, 0, 1000, 0},
+			{4500, doCharge, 1, limited, 0, 1000, 1000, 0},
 			{5500, doCharge, 1, limited, 0, 500, 500, 0},
 			{6000, doCharge, 1, admitted, 1, 0, 1000, 0},
+		}},
+		{"fixed window: after a longer step back it ends like one opened then", fixedOf(2), []turn{
+			{5000, doCharge, 1, admitted, 1, 0, 1000, 0},
+			{3999, doCheck, 2, limited, 1, 1000, 1000, 0},
+			{4000, doCharge, 1, admitted, 0, 0, 999, 0},
+			{4999, doCharge, 2, admitted, 0, 0, 1000, 0},
 		}},
 		{"fixed window: a changed limit acts on what counts", fixedOf(10), []turn{
 			{0, doCharge, 8, admitted, 2, 0, 1000, 0},
@@ -196,6 +209,28 @@ func testAlgorithms(t *testing.T, open Opener) {
 			{1000, doCharge, 1, admitted, 1, 0, 1000, 0},
 		}},
 
+		{"sliding log: a clock that steps back by up to a second waits at the newest unit", logOf(2), []turn{
+			{5000, doCharge, 1, admitted, 1, 0, 1000, 0},
+			{4000, doCharge, 1, admitted, 0, 0, 1000, 0},
+			{4500, doCharge, 1, limited, 0, 1000, 1000, 0},
+			{6000, doCharge, 2, admitted, 0, 0, 1000, 0},
+		}},
+		{"sliding log: after a longer step back units of the future count from then on", logOf(3), []turn{
+			{3000, doCharge, 1, admitted, 2, 0, 1000, 0},
+			{3900, doCharge, 2, admitted, 0, 0, 1000, 0},
+			{2800, doCheck, 1, limited, 0, 1000, 1000, 0},
+			{3799, doCharge, 1, limited, 0, 1, 1, 0},
+			{3800, doCharge, 3, admitted, 0, 0, 1000, 0},
+		}},
+		{"sliding log in parts: after a longer step back", logOf(200), []turn{
+			{0, doCharge, 100, admitted, 100, 0, 1000, 0},
+			{500, doCharge, 10, admitted, 90, 0, 1000, 0},
+			{1600, doCharge, 190, admitted, 10, 0, 1000, 0},
+			{1700, doCharge, 10, admitted, 0, 0, 1000, 0},
+			{600, doCheck, 1, limited, 0, 1000, 1000, 0},
+			{1599, doCharge, 200, limited, 0, 1, 1, 0},
+			{1600, doCharge, 200, admitted, 0, 0, 1000, 0},
+		}},
 		{"sliding log: refund", logOf(5), []turn{
 			{0, doCharge, 2, admitted, 3, 0, 1000, 0},
 			{0, doCharge, 1, admitted, 2, 0, 1000, 0},

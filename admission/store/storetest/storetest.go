@@ -25,6 +25,7 @@ func Run(t *testing.T, open Opener) {
 		{"WhoStrikes", testWhoStrikes},
 		{"RejectCountsWhatWasRefusedElsewhere", testRejectCountsWhatWasRefusedElsewhere},
 		{"CalendarWindows", testCalendarWindows},
+		{"AClockThatIsSetRight", testAClockThatIsSetRight},
 		{"AllOrNothingOfTallies", testAllOrNothingOfTallies},
 		{"RejectedUnitsCountWhereTheRuleSaysSo", testRejectedUnitsCountWhereTheRuleSaysSo},
 		{"ResetForgetsOneSubjectInOneWindow", testResetForgetsOneSubjectInOneWindow},

@@ -13,44 +13,59 @@ type fixedWindow struct {
 	count int
 }
 
-// at returns the window that is open at now, or the zero value, and the time to use: if the clock was set back before the window, that is
-// the window's beginning.
-func (f fixedWindow) at(now int64, w *store.Window) (fixedWindow, int64) {
-	switch {
-	case now >= f.end:
+// at returns the window that is open at now, or the zero value, and the time to use: after a small step back the window's beginning.
+func (f *fixedWindow) at(now int64, w *store.Window) (fixedWindow, int64) {
+	if now >= f.end {
 		return fixedWindow{}, now
-	case w.Calendar == nil:
+	}
+	f.cut(now, w)
+	if w.Calendar == nil {
 		now = max(now, f.end-w.Length.Microseconds())
 	}
-	return f, now
+	return *f, now
+}
+
+// cut ends f when a window opened now would end, unless the step back was small: then f is that of the calendar's next span, at most twice
+// as long.
+func (f *fixedWindow) cut(now int64, w *store.Window) {
+	latest, small := now+w.Length.Microseconds(), int64(step)
+	if w.Calendar != nil {
+		from, to := w.Calendar.Span(time.UnixMicro(now))
+		if latest, small = to.UnixMicro(), 0; latest-now <= step {
+			small = 2 * to.Sub(from).Microseconds()
+		}
+	}
+	if f.end-latest > small {
+		f.end = latest
+	}
 }
 
 // opened returns the window open at now, or a new one.
-func (f fixedWindow) opened(now int64, w *store.Window) (fixedWindow, int64) {
-	f, now = f.at(now, w)
+func (f *fixedWindow) opened(now int64, w *store.Window) (fixedWindow, int64) {
+	open, now := f.at(now, w)
 	switch {
-	case f.end != 0:
+	case open.end != 0:
 	case w.Calendar == nil:
-		f.end = now + w.Length.Microseconds()
+		open.end = now + w.Length.Microseconds()
 	default:
 		_, end := w.Calendar.Span(time.UnixMicro(now))
-		f.end = end.UnixMicro()
+		open.end = end.UnixMicro()
 	}
-	return f, now
+	return open, now
 }
 
-// read returns how cost stands at now, without changes.
-func (f fixedWindow) read(now int64, w *store.Window, limit, cost int) Result {
-	f, now = f.at(now, w)
-	s := Result{Remaining: max(0, limit-f.count)}
-	if f.count > 0 {
-		s.ResetAfter = f.end - now
+// read returns how cost stands at now.
+func (f *fixedWindow) read(now int64, w *store.Window, limit, cost int) Result {
+	open, now := f.at(now, w)
+	s := Result{Remaining: max(0, limit-open.count)}
+	if open.count > 0 {
+		s.ResetAfter = open.end - now
 	}
 	switch {
 	case cost > limit:
 		s.Reason = store.CostAboveLimit
-	case f.count+cost > limit:
-		s.Reason, s.RetryAfter = store.RateLimited, f.end-now
+	case open.count+cost > limit:
+		s.Reason, s.RetryAfter = store.RateLimited, open.end-now
 	}
 	return s
 }

@@ -17,8 +17,16 @@ type slidingCounter struct {
 	cur, prev int32 // fits: a limit is at most store.MaxLimit
 }
 
-// roll returns c at now, and the time passed in its span. If the clock was set back, the time is the beginning of the span that was
-// counted in.
+// cut makes all units count in the span of now if c is too far ahead: as many as the limit, unless one span had more.
+func (c *slidingCounter) cut(now, window int64, limit int) {
+	if c.k*window > now+step {
+		all := min(int64(c.cur)+int64(c.prev), int64(limit))
+		*c = slidingCounter{k: now / window, cur: max(c.cur, int32(all))}
+	}
+}
+
+// roll returns c at now, and the time passed in its span. After a small step back the time is the beginning of the span that was counted
+// in.
 func (c slidingCounter) roll(now, window int64) (_ slidingCounter, passed int64) {
 	switch k := now / window; {
 	case c.k > k:
@@ -49,20 +57,21 @@ func (c slidingCounter) used(passed, window int64) int {
 	return weighted(c.cur, passed-window, window)
 }
 
-// read returns how cost stands at now, without changes.
-func (c slidingCounter) read(now, window int64, limit, cost int) Result {
-	c, passed := c.roll(now, window)
-	used := c.used(passed, window)
+// read returns how cost stands at now.
+func (c *slidingCounter) read(now, window int64, limit, cost int) Result {
+	c.cut(now, window, limit)
+	rolled, passed := c.roll(now, window)
+	used := rolled.used(passed, window)
 	s := Result{Remaining: max(0, limit-used)}
-	if c.cur > 0 || c.prev > 0 {
-		s.ResetAfter = c.ends(window) - c.k*window - passed
+	if rolled.cur > 0 || rolled.prev > 0 {
+		s.ResetAfter = rolled.ends(window) - rolled.k*window - passed
 	}
 	switch {
 	case cost > limit:
 		s.Reason = store.CostAboveLimit
 	case used+cost > limit:
 		s.Reason = store.RateLimited
-		s.RetryAfter = c.wait(passed, window, limit-cost)
+		s.RetryAfter = rolled.wait(passed, window, limit-cost)
 	}
 	return s
 }
@@ -95,7 +104,8 @@ func (c *slidingCounter) charge(now, window int64, limit, cost int) (s Result, s
 }
 
 // countRejected counts cost units beyond the limit.
-func (c *slidingCounter) countRejected(now, window int64, cost int) {
+func (c *slidingCounter) countRejected(now, window int64, limit, cost int) {
+	c.cut(now, window, limit)
 	rolled, _ := c.roll(now, window)
 	rolled.cur = int32(min(int(rolled.cur)+cost, mostRejected))
 	*c = rolled

@@ -15,12 +15,18 @@ type slidingLog struct {
 	first, last int64   // copies of the first and last live time: most requests need only these
 }
 
-// live returns how many units count at now, and the time to use: if the clock was set back, that of the newest unit, so that the log
-// stays sorted and no unit counts for less than its window.
+// live returns how many units count at now, and the time to use: after a small step back that of the newest unit, so that the log stays
+// sorted and no unit counts for less than its window. After a larger one units from the future count from now on.
 func (l *slidingLog) live(now, window int64) (n int, time int64) {
 	n = len(l.times) - int(l.head)
 	if n == 0 {
 		return 0, now
+	}
+	if l.last > now+step {
+		for i := len(l.times) - 1; i >= int(l.head) && l.times[i] > now; i-- {
+			l.times[i] = now
+		}
+		l.first, l.last = l.times[l.head], now
 	}
 	now = max(now, l.last)
 	if l.first <= now-window {
@@ -40,7 +46,7 @@ func notLater(times []int64, edge int64) int {
 	return low + n
 }
 
-// read returns how cost stands at now, without changes.
+// read returns how cost stands at now.
 func (l *slidingLog) read(now, window int64, limit, cost int) Result {
 	n, now := l.live(now, window)
 	s := Result{Remaining: max(0, limit-n)}

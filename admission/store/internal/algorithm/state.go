@@ -6,12 +6,18 @@ import "github.com/tidegate/tidegate/admission/store"
 // use. All times are µs.
 //
 // A sliding log needs only the first 48 bytes.
+//
+// A stamp from the future is from before the clock was set back. Up to step ahead its time is waited for; further ahead it is cut to the
+// most that can be counted now.
 type State struct {
 	log      slidingLog
 	pair     slidingCounter
 	fixed    fixedWindow
 	schedule gcra
 }
+
+// step is how far a clock may be set back without an effect on what has been counted, in µs. redisstore/lua/prelude.lua has it too.
+const step = 1_000_000
 
 // A Result is how a cost stands against a tally at a time.
 type Result struct {
@@ -60,7 +66,7 @@ func (s *State) Charge(now int64, t *store.Tally) (_ Result, stamp int64) {
 func (s *State) CountRejected(now int64, t *store.Tally) {
 	switch window := t.Window.Length.Microseconds(); t.Algorithm {
 	case store.SlidingCounter:
-		s.pair.countRejected(now, window, t.Cost)
+		s.pair.countRejected(now, window, t.Limit, t.Cost)
 	case store.FixedWindow:
 		s.fixed.countRejected(now, &t.Window, t.Cost)
 	case store.GCRA:

@@ -8,7 +8,7 @@ type twoStage struct {
 	log  *slidingLog
 }
 
-// read returns how cost stands at now, without changes.
+// read returns how cost stands at now.
 func (s twoStage) read(now, window int64, b *store.Base, limit, cost int) Result {
 	base, log := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
 	both := Result{Remaining: base.Remaining + log.Remaining, ResetAfter: max(base.ResetAfter, log.ResetAfter)}

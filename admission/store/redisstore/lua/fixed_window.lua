@@ -7,16 +7,31 @@ local fixed_window = {}
 function fixed_window.arguments(t, at, keys)
   local start
   start, t.stop, at = unpack('>I8I8', arguments, at)
-  if t.stop > 0 and (now < start or now >= t.stop) then wrong_span = true end
+  if t.stop > 0 then
+    t.window = t.stop - start
+    if now < start or now >= t.stop then wrong_span = true end
+  end
   return at, keys
 end
 
--- If the clock was set back, the time is the beginning of the stored window.
+-- Returns the end of a stored window, cut to `latest`, that of one opened now. After a small step back the stored window is that of the
+-- calendar's next span, at most twice as long.
+local function cut(t, stored, units, latest, now)
+  local ahead, small = stored - latest, step
+  if t.stop > 0 then small = latest - now <= step and 2 * t.window or 0 end
+  if ahead <= small then return stored end
+  pcall(save, t.key, pack('>I8I4', latest, units), latest - now)
+  return latest
+end
+
+-- After a small step back the time is the beginning of the stored window.
 function fixed_window.read(t, now)
   local stop, count = t.stop, 0
   local state = state_of(t.key, 12)
   if state then
     local stored, units = unpack('>I8I4', state)
+    local latest = stop > 0 and stop or now + t.window
+    if stored > latest then stored = cut(t, stored, units, latest, now) end
     if t.stop > 0 then
       if stored >= stop then stop, count = stored, units end
     elseif now < stored then

@@ -12,8 +12,13 @@ local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 --   reject(t)               counts a refused request; t must be read again
 --   refund(t, stamp, now)   takes t.cost back from what was charged at stamp; t must be read again
 --
+-- A stamp from the future is from before the clock was set back. Up to `step` ahead its time is waited for, as after a failover to a server
+-- whose clock is a little behind; further ahead, read cuts it to the most that can be counted now, and writes that.
+--
 -- States are packed, so that one GET and one SET suffice: this takes a third of the time of a LIST or a ZSET, and half the memory.
 local algorithms = {}
+
+local step = 1000000 -- µs
 
 local strikes, requests -- parts that a script may lack
 

@@ -15,20 +15,29 @@ function requests.arguments(t, keys)
   return keys + 2
 end
 
+local function record(t, charged, cost)
+  return pack('>I8BI4sI8I8I8i8', t.at, charged, cost, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp)
+end
+
 -- An answer is stored with what was counted: 1 a charge, 2 a rejection, 3 a charge that was refunded, 0 nothing.
 
 -- Sets t to the recorded answer to its request, t.recorded to the key of that record, and t.charged to whether it is still charged. Does
 -- nothing without a record.
 function requests.find(t, now)
   for _, key in ipairs({t.young, t.old}) do
-    local record = try('HGET', key, t.field)
+    local recorded = try('HGET', key, t.field)
     local readable, at, charged, cost, word, remaining, retry_after, reset_after, stamp
-    if record then
-      readable, at, charged, cost, word, remaining, retry_after, reset_after, stamp = pcall(unpack, '>I8BI4sI8I8I8i8', record)
+    if recorded then
+      readable, at, charged, cost, word, remaining, retry_after, reset_after, stamp = pcall(unpack, '>I8BI4sI8I8I8i8', recorded)
     end
     if readable then
       if now - at < known_for then
         t.at, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp = at, word, remaining, retry_after, reset_after, stamp
+        if at > now + step then -- the clock was set back
+          t.at = now
+          pcall(call, 'HSET', key, t.field, record(t, charged, cost))
+          pcall(call, 'PEXPIRE', key, ttl)
+        end
         t.recorded, t.charged, t.counted, t.recorded_cost = key, charged == 1, charged > 0, cost
       end
       return
@@ -57,10 +66,6 @@ function requests.forget(t)
   end
 end
 
-local function record(t, charged, cost)
-  return pack('>I8BI4sI8I8I8i8', t.at, charged, cost, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp)
-end
-
 -- Records the answer t.
 function requests.put(t)
   local left = call('PTTL', t.young)
@@ -73,7 +78,7 @@ function requests.put(t)
     left = -2
   end
   call('HSET', t.young, t.field, record(t, t.stamp ~= 0 and 1 or t.rejected and 2 or 0, t.cost))
-  if left < 0 then call('PEXPIRE', t.young, ttl) end
+  if left < 0 or left > ttl then call('PEXPIRE', t.young, ttl) end -- above it if the clock was set back
 end
 
 -- Marks the answer that find returned as no longer charged. It is still repeated: a resend is late, and a new attempt needs a new id.

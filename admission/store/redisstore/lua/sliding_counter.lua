@@ -6,13 +6,18 @@ local sliding_counter = {}
 -- Returns how much p units of the previous window count, e µs into this one.
 local function weighted(p, e, window) return ceil(p * (window - e) / window) end
 
--- If the clock was set back, the time is the beginning of the stored window.
+-- After a small step back the time is the beginning of the stored window. After a larger one all units count in the current window: as many
+-- as the limit, unless one window had more.
 function sliding_counter.read(t, now)
   local limit, window, cost = t.limit, t.window, t.cost
   local k, cur, prev = floor(now / window), 0, 0
   local state = state_of(t.key, 16)
   if state then
     local stored, a, b = unpack('>I8I4I4', state)
+    if stored * window > now + step then
+      stored, a, b = k, max(a, min(limit, a + b)), 0
+      pcall(save, t.key, pack('>I8I4I4', k, a, 0), (k + 2) * window - now)
+    end
     if stored >= k then
       if stored > k then k, now = stored, stored * window end
       cur, prev = a, b

@@ -34,8 +34,14 @@ local function not_later(t, edge)
   return high
 end
 
--- If the clock was set back, as after a failover, the time is that of the newest unit: so the log stays sorted and no unit counts for
--- less than its window.
+-- Units from the future count from now on.
+local function cut(t, now)
+  local past = not_later(t, now)
+  t.log = string.sub(t.log or call('GET', t.key), 1, past * 8) .. string.rep(pack('>I8', now), t.units - past)
+  pcall(save, t.key, t.log, t.window)
+end
+
+-- After a small step back the time is that of the newest unit: so the log stays sorted and no unit counts for less than its window.
 function sliding_log.read(t, now)
   local limit, window, live = t.limit, t.window, 0
   if limit <= whole then
@@ -51,6 +57,10 @@ function sliding_log.read(t, now)
   t.gone = 0
   if t.units > 0 then
     local newest = time_of(t, t.units - 1)
+    if newest > now + step then
+      cut(t, now)
+      newest = now
+    end
     if newest > now then now = newest end
     t.gone = not_later(t, now - window)
     live = t.units - t.gone
