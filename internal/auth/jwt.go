@@ -64,7 +64,7 @@ func NewJWT(opts JWTOptions) (*JWT, error) {
 // Run reloads the key file whenever it changes, and keeps the last good keys. It returns when ctx ends.
 func (j *JWT) Run(ctx context.Context) error { return watchFile(ctx, j.file, j.log, j.load) }
 
-// Identify implements Identity.
+// Identify implements Identity. Its errors are *JWTError.
 func (j *JWT) Identify(r *http.Request, _ bool) (Caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -72,58 +72,58 @@ func (j *JWT) Identify(r *http.Request, _ bool) (Caller, error) {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken {
-		return Caller{}, ErrUnauthenticated
+		return Caller{}, &JWTError{JWTMalformed, fmt.Errorf("Authorization must be sent once, as Bearer with a token of at most %d bytes", maxToken)}
 	}
-	caller, err := j.verify(strings.TrimSpace(token))
-	if err != nil {
-		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
-	}
-	return caller, nil
+	return j.verify(strings.TrimSpace(token))
 }
 
 func (j *JWT) verify(token string) (Caller, error) {
 	parsed, err := jwt.ParseSigned(token, j.algorithms)
 	if err != nil {
-		return Caller{}, err
+		return Caller{}, &JWTError{causeOf(err), err}
 	}
 	if parsed.Headers[0].ExtraHeaders["crit"] != nil { // also an empty list, which RFC 7515 forbids and the library takes
-		return Caller{}, errors.New("auth: the token names critical extensions, and none is supported")
+		return Caller{}, &JWTError{JWTMalformed, errors.New("it names critical extensions, and none is supported")}
+	}
+	if err := j.checkSignature(parsed); err != nil {
+		return Caller{}, &JWTError{JWTSignature, err}
 	}
 	var claims struct {
 		jwt.Claims
-		Tier string `json:"tier"`
+		Subject any    `json:"sub"` // a number is a frequent mistake with a cause of its own
+		Tier    string `json:"tier"`
 	}
-	if err := j.claims(parsed, &claims); err != nil {
-		return Caller{}, err
+	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		return Caller{}, &JWTError{JWTMalformed, err}
 	}
+	user, _ := claims.Subject.(string)
 	now := j.now()
 	expected := j.expected.WithTime(now)
 	switch {
 	case claims.Expiry == nil:
-		return Caller{}, errors.New("auth: the token has no exp")
+		return Caller{}, &JWTError{JWTNoExpiry, errors.New("it has no exp")}
 	case !now.Before(claims.Expiry.Time()): // expiry has no leeway; only nbf and iat do
-		return Caller{}, jwt.ErrExpired
-	case claims.Subject == "":
-		return Caller{}, errors.New("auth: the token has no sub")
+		return Caller{}, &JWTError{JWTExpired, jwt.ErrExpired}
+	case user == "":
+		return Caller{}, &JWTError{JWTSubject, fmt.Errorf("sub must be a string that is not empty, got a value of type %T", claims.Subject)}
 	}
 	if err := claims.ValidateWithLeeway(expected, clockSkew); err != nil {
-		return Caller{}, err
+		return Caller{}, &JWTError{causeOf(err), err}
 	}
-	return Caller{User: claims.Subject, Tier: claims.Tier}, nil
+	return Caller{User: user, Tier: claims.Tier}, nil
 }
 
-// claims verifies the signature and decodes what was signed.
-func (j *JWT) claims(token *jwt.JSONWebToken, into any) error {
+func (j *JWT) checkSignature(token *jwt.JSONWebToken) error {
 	if j.file == "" {
-		return token.Claims(j.secret, into)
+		return token.Claims(j.secret)
 	}
 	header := token.Headers[0]
-	err := errors.New("auth: no key matches the token")
+	err := errors.New("no key has its kid and alg")
 	for _, key := range j.keys.Load().Keys {
 		if header.KeyID != "" && header.KeyID != key.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue
 		}
-		if err = token.Claims(key.Key, into); err == nil {
+		if err = token.Claims(key.Key); err == nil {
 			return nil
 		}
 	}

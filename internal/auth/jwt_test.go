@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,26 +36,30 @@ func TestJWTWithSecret(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change authtest.Claims
 		want   string
+		cause  JWTCause
 	}{
-		"good":                 {nil, "ada"},
-		"several audiences":    {authtest.Claims{"aud": []string{"other", "tidegate"}}, "ada"},
-		"expired":              {authtest.Claims{"exp": now.Add(-time.Second).Unix()}, ""},
-		"no exp":               {authtest.Claims{"exp": nil}, ""},
-		"exp is text":          {authtest.Claims{"exp": "tomorrow"}, ""},
-		"wrong issuer":         {authtest.Claims{"iss": "thief"}, ""},
-		"no issuer":            {authtest.Claims{"iss": nil}, ""},
-		"wrong audience":       {authtest.Claims{"aud": "other"}, ""},
-		"no audience":          {authtest.Claims{"aud": nil}, ""},
-		"not yet valid":        {authtest.Claims{"nbf": now.Add(time.Hour).Unix()}, ""},
-		"issued in the future": {authtest.Claims{"iat": now.Add(time.Hour).Unix()}, ""},
-		"no subject":           {authtest.Claims{"sub": nil}, ""},
-		"empty subject":        {authtest.Claims{"sub": ""}, ""},
-		"subject is a number":  {authtest.Claims{"sub": 7}, ""},
-		"tier is a list":       {authtest.Claims{"tier": []int{1}}, ""},
+		"good":                 {nil, "ada", ""},
+		"several audiences":    {authtest.Claims{"aud": []string{"other", "tidegate"}}, "ada", ""},
+		"expired":              {authtest.Claims{"exp": now.Add(-time.Second).Unix()}, "", JWTExpired},
+		"no exp":               {authtest.Claims{"exp": nil}, "", JWTNoExpiry},
+		"exp is text":          {authtest.Claims{"exp": "tomorrow"}, "", JWTMalformed},
+		"wrong issuer":         {authtest.Claims{"iss": "thief"}, "", JWTIssuer},
+		"no issuer":            {authtest.Claims{"iss": nil}, "", JWTIssuer},
+		"wrong audience":       {authtest.Claims{"aud": "other"}, "", JWTAudience},
+		"no audience":          {authtest.Claims{"aud": nil}, "", JWTAudience},
+		"not yet valid":        {authtest.Claims{"nbf": now.Add(time.Hour).Unix()}, "", JWTNotYetValid},
+		"issued in the future": {authtest.Claims{"iat": now.Add(time.Hour).Unix()}, "", JWTNotYetValid},
+		"no subject":           {authtest.Claims{"sub": nil}, "", JWTSubject},
+		"empty subject":        {authtest.Claims{"sub": ""}, "", JWTSubject},
+		"subject is a number":  {authtest.Claims{"sub": 7}, "", JWTSubject},
+		"tier is a list":       {authtest.Claims{"tier": []int{1}}, "", JWTMalformed},
 	} {
 		got, err := id.Identify(bearer(authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(tt.change))), true)
 		if got.User != tt.want || (err == nil) != (tt.want != "") || tt.want != "" && got.Tier != "gold" {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if refused, _ := errors.AsType[*JWTError](err); tt.cause != "" && (refused == nil || refused.Cause != tt.cause || !errors.Is(err, ErrUnauthenticated)) {
+			t.Errorf("%s: %v, want the cause %s", name, err, tt.cause)
 		}
 	}
 }
@@ -99,20 +104,21 @@ func TestJWTWithKeys(t *testing.T) {
 	modulus := rsaKey.PublicKey.N.Bytes()
 	for name, tt := range map[string]struct {
 		token string
-		good  bool
+		cause JWTCause // empty: it is good
 	}{
-		"RS256":                      {authtest.Sign(t, jose.RS256, rsaKey, "r", authtest.GoodClaims(nil)), true},
-		"ES256":                      {authtest.Sign(t, jose.ES256, ecKey, "e", authtest.GoodClaims(nil)), true},
-		"EdDSA":                      {authtest.Sign(t, jose.EdDSA, edKey, "d", authtest.GoodClaims(nil)), true},
-		"no kid":                     {authtest.Sign(t, jose.ES256, ecKey, "", authtest.GoodClaims(nil)), true},
-		"unknown kid":                {authtest.Sign(t, jose.ES256, ecKey, "x", authtest.GoodClaims(nil)), false},
-		"another's kid":              {authtest.Sign(t, jose.ES256, ecKey, "r", authtest.GoodClaims(nil)), false},
-		"another alg than the key's": {authtest.Sign(t, jose.PS256, rsaKey, "r", authtest.GoodClaims(nil)), false},
-		"public key as a secret":     {authtest.Sign(t, jose.HS256, modulus, "r", authtest.GoodClaims(nil)), false},
-		"expired":                    {authtest.Sign(t, jose.EdDSA, edKey, "d", authtest.GoodClaims(authtest.Claims{"exp": 1})), false},
+		"RS256":                      {authtest.Sign(t, jose.RS256, rsaKey, "r", authtest.GoodClaims(nil)), ""},
+		"ES256":                      {authtest.Sign(t, jose.ES256, ecKey, "e", authtest.GoodClaims(nil)), ""},
+		"EdDSA":                      {authtest.Sign(t, jose.EdDSA, edKey, "d", authtest.GoodClaims(nil)), ""},
+		"no kid":                     {authtest.Sign(t, jose.ES256, ecKey, "", authtest.GoodClaims(nil)), ""},
+		"unknown kid":                {authtest.Sign(t, jose.ES256, ecKey, "x", authtest.GoodClaims(nil)), JWTSignature},
+		"another's kid":              {authtest.Sign(t, jose.ES256, ecKey, "r", authtest.GoodClaims(nil)), JWTSignature},
+		"another alg than the key's": {authtest.Sign(t, jose.PS256, rsaKey, "r", authtest.GoodClaims(nil)), JWTAlgorithm},
+		"public key as a secret":     {authtest.Sign(t, jose.HS256, modulus, "r", authtest.GoodClaims(nil)), JWTAlgorithm},
+		"expired":                    {authtest.Sign(t, jose.EdDSA, edKey, "d", authtest.GoodClaims(authtest.Claims{"exp": 1})), JWTExpired},
 	} {
 		got, err := id.Identify(bearer(tt.token), false)
-		if (err == nil) != tt.good || tt.good && got.User != "ada" {
+		refused, _ := errors.AsType[*JWTError](err)
+		if (err == nil) != (tt.cause == "") || err == nil && got.User != "ada" || err != nil && (refused == nil || refused.Cause != tt.cause) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -37,17 +37,18 @@ import (
 
 // API serves both listeners. Made by New; safe for concurrent use.
 type API struct {
-	version  string
-	identity auth.Identity
-	tokens   *auth.Tokens // nil: there are none
-	guard    *auth.Guard
-	proxies  auth.Proxies
-	served   func(Served)
-	metrics  http.Handler
-	koala    koalahttp.Service
-	tracer   trace.Tracer // nil: none
-	log      *slog.Logger
-	errors   request.ErrorWriter
+	version    string
+	identity   auth.Identity
+	tokens     *auth.Tokens // nil: there are none
+	guard      *auth.Guard
+	proxies    auth.Proxies
+	served     func(Served)
+	jwtRefused func(auth.JWTCause)
+	metrics    http.Handler
+	koala      koalahttp.Service
+	tracer     trace.Tracer // nil: none
+	log        *slog.Logger
+	errors     request.ErrorWriter
 
 	newOrders *loadshed.RunQueue
 	reads     *loadshed.RunQueue // of orders and sales
@@ -94,7 +95,7 @@ func New(cfg Config) (*API, error) {
 	}
 	cfg.Logger, cfg.DecideWithin = cmp.Or(cfg.Logger, slog.Default()), cmp.Or(cfg.DecideWithin, 200*time.Millisecond)
 	a := &API{
-		version: cfg.Version, identity: cfg.Identity, tokens: cfg.Tokens, proxies: slices.Clone(cfg.TrustedProxies), served: cfg.Served,
+		version: cfg.Version, identity: cfg.Identity, tokens: cfg.Tokens, proxies: slices.Clone(cfg.TrustedProxies), served: cfg.Served, jwtRefused: cfg.JWTRefused,
 		metrics: cfg.Metrics, koala: cfg.Koala, tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
 		newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
 	}

@@ -66,6 +66,8 @@ type Config struct {
 	Decided func(req *admission.Request, d *admission.Decision, took time.Duration)
 	// Served is called for every request after it was answered. It must be safe for concurrent use. Nil: not called.
 	Served func(Served)
+	// JWTRefused is called for every JWT that is refused, with its cause. It must be safe for concurrent use. Nil: not called.
+	JWTRefused func(auth.JWTCause)
 	// Verified receives the checks whenever a sale is verified. It must be safe for concurrent use. Nil: not called.
 	Verified func(sale string, checks []orders.Check)
 	// Tokens of the internal listener. Nil: none, and then the caller must

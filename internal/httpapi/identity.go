@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,10 +44,22 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		httpReq := c.Request()
 		caller, err := a.identity.Identify(httpReq, a.proxies.MayNameUsers(httpReq))
+		if refused, ok := errors.AsType[*auth.JWTError](err); ok {
+			a.refuseJWT(httpReq.Context(), refused)
+		}
 		if err != nil {
 			return err
 		}
 		request.Of(httpReq.Context()).Caller = caller
 		return next(c)
 	}
+}
+
+// refuseJWT counts and logs the cause. The caller gets only RFC 6750's code for a token that is invalid for whatever reason.
+func (a *API) refuseJWT(ctx context.Context, refused *auth.JWTError) {
+	request.Of(ctx).Header["Www-Authenticate"] = []string{`Bearer error="invalid_token"`}
+	if a.jwtRefused != nil {
+		a.jwtRefused(refused.Cause)
+	}
+	a.log.DebugContext(ctx, "JWT refused", slog.String("cause", string(refused.Cause)), slog.Any("error", refused))
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +23,12 @@ func TestBadJWTIs401(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := setup(t, func(c *Config) { c.Identity = id })
+	var cause auth.JWTCause
+	var logged strings.Builder
+	b := setup(t, func(c *Config) {
+		c.Identity, c.JWTRefused = id, func(of auth.JWTCause) { cause = of }
+		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
 	good := authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(nil))
 	parts := strings.Split(good, ".")
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -47,11 +54,19 @@ func TestBadJWTIs401(t *testing.T) {
 		"crit":               "Bearer " + segment(`{"alg":"HS256","crit":["x"],"x":1}`) + "." + parts[1] + "." + parts[2],
 		"NUL":                "Bearer " + good + "\x00",
 		"expired":            "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"exp": 1})),
+		"sub is a number":    "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"sub": 4711})),
 		"exp beyond numbers": "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"exp": 1e300})),
 	} {
+		cause = ""
+		logged.Reset()
 		w := call(b.Public(), "GET", "/v1/sales/flash", "", "Authorization", value)
-		if p := problemIn(t, w); p.Status != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" {
-			t.Errorf("%s: %+v", name, p)
+		p := problemIn(t, w)
+		if p.Status != 401 || w.Header().Get("WWW-Authenticate") != `Bearer error="invalid_token"` || p.Detail != "" {
+			t.Errorf("%s: %+v %v", name, p, w.Header())
+		}
+		if !slices.Contains(auth.JWTCauses, cause) || !strings.Contains(logged.String(), "cause="+string(cause)+" ") || !strings.Contains(logged.String(), "request_id=") ||
+			strings.Contains(logged.String(), "4711") || strings.Contains(logged.String(), parts[2]) {
+			t.Errorf("%s is counted as %q and logged as %s", name, cause, &logged)
 		}
 	}
 	for name, fields := range map[string][]string{

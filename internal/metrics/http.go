@@ -7,17 +7,27 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi"
 )
 
-// HTTP adds the metrics of requests, which are recorded by Served.
+// HTTP adds the metrics of requests, which are recorded by Served and JWTRefused.
 func (m *Metrics) HTTP() {
 	// There are many series, so they have few classic buckets.
 	m.requests = prometheus.NewHistogramVec(native("http_request_duration_seconds",
 		"Duration of HTTP requests, by listener, method, route pattern and status code.", .005, .025, .1, .5, 2.5,
 	), []string{"listener", "method", "route", "code"})
-	m.registry.MustRegister(m.requests)
+	m.jwts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tidegate_jwt_refused_total", Help: "JWTs of callers that were refused, by cause. LOG_LEVEL=debug logs each with its request_id.",
+	}, []string{"cause"})
+	for _, cause := range auth.JWTCauses {
+		m.jwts.WithLabelValues(string(cause))
+	}
+	m.registry.MustRegister(m.requests, m.jwts)
 }
+
+// JWTRefused counts a refused JWT.
+func (m *Metrics) JWTRefused(cause auth.JWTCause) { m.jwts.WithLabelValues(string(cause)).Inc() }
 
 // Served counts a request.
 func (m *Metrics) Served(s httpapi.Served) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
 )
@@ -14,6 +15,10 @@ import (
 func TestServed(t *testing.T) {
 	m := metrics.New("test")
 	m.HTTP()
+	m.JWTRefused(auth.JWTSubject)
+	if n := scrape(t, m)[`tidegate_jwt_refused_total{cause="subject"}`]; n != "1" {
+		t.Errorf("%q refused JWTs", n)
+	}
 	for i := range 1000 {
 		hostile := fmt.Sprintf("M%d\n<script>", i)
 		m.Served(httpapi.Served{Listener: "public", Method: "POST", Route: "/v1/sales/:sale/orders", Status: 409, Took: 30 * time.Millisecond})

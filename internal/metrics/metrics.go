@@ -30,6 +30,7 @@ type Metrics struct {
 	took      prometheus.Histogram
 	tiers     atomic.Pointer[tierSet]
 	requests  *prometheus.HistogramVec
+	jwts      *prometheus.CounterVec
 	verdicts  verdicts
 	reserved  atomic.Uint64     // attempted reservations
 	troubles  []func() []string // functions that describe degraded parts

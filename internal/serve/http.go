@@ -75,7 +75,7 @@ func (p *Process) apiConfig(cfg *config.Config, h *HTTP) (c httpapi.Config, err 
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), LoginHistory: h.History.Logins(),
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
 		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
-		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
+		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified,
 		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	}
