@@ -147,11 +147,13 @@ func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
 	sale := in.sale(p)
 	keys, err := in.rdb.Keys(t.Context(), in.namespace+":{"+sale.ID+":shoe}:*:item").Result()
 	must(t, err)
+	p.follows() // or it would load the sale
 	must(t, in.rdb.HSet(t.Context(), keys[0], "recovering", 1).Err())
 	if _, err := p.Verify(t.Context(), sale.ID); err == nil {
 		t.Error("half a sale was judged")
 	}
 	must(t, in.rdb.HDel(t.Context(), keys[0], "recovering").Err())
+	p.mayLead()
 	in.verified(p, sale.ID)
 }
 

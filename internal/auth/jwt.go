@@ -72,7 +72,7 @@ func (j *JWT) Identify(r *http.Request, _ bool) (Caller, error) {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken {
-		return Caller{}, &JWTError{JWTMalformed, fmt.Errorf("Authorization must be sent once, as Bearer with a token of at most %d bytes", maxToken)}
+		return Caller{}, &JWTError{JWTMalformed, fmt.Errorf("the header Authorization must be sent once, as Bearer with a token of at most %d bytes", maxToken)}
 	}
 	return j.verify(strings.TrimSpace(token))
 }
