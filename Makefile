@@ -104,6 +104,10 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 		set -x; go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		{ set +x; } 2>/dev/null; done
 
+.PHONY: cross
+cross: ## compile the programs for Windows and macOS
+	for os in windows darwin; do CGO_ENABLED=0 GOOS=$$os GOARCH=amd64 go list -export -f '{{""}}' ./cmd/... || exit 1; done
+
 .PHONY: drift
 drift: OPS ?= 100000
 drift: setup ## random operations on semaphores, with crashes: nothing may be left over (OPS=100000)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/processgroup"
 )
 
 func withCommand() *cobra.Command {
@@ -51,20 +51,20 @@ Its data is in a temporary folder.`,
 const stopWithin = 10 * time.Second
 
 // beside runs a command with the server's address in its environment. When ctx ends, it stops the command and all its child processes: go
-// run, for example, does not pass signals on.
+// run, for example, does not pass signals on. Windows has no process groups; there only the command itself is stopped.
 func beside(ctx context.Context, of *cobra.Command, at embedded.Place, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TIDEGATE_URL="+at.Public, "TIDEGATE_INTERNAL_URL="+at.Internal, "REDIS_URL="+at.Redis)
 	cmd.Stdout, cmd.Stderr = of.OutOrStdout(), of.ErrOrStderr()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	processgroup.Begin(cmd)
+	cmd.Cancel = func() error { return processgroup.Terminate(cmd) }
 	cmd.WaitDelay = stopWithin
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	err := cmd.Wait()
 	if ctx.Err() != nil { // it was signalled to stop
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the remaining processes
+		_ = processgroup.Kill(cmd) // kill the remaining processes
 		return nil
 	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

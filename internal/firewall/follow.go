@@ -13,6 +13,7 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/processgroup"
 )
 
 const (
@@ -53,6 +54,9 @@ func (w *Worker) awaitScript(ctx context.Context) error {
 }
 
 func runnable(script Script) error {
+	if !processgroup.Supported {
+		return errors.New("firewall: the program needs Unix, where it can be killed together with the processes that it starts")
+	}
 	_, err := exec.LookPath(script.Argv[0])
 	return err
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"syscall"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/processgroup"
 )
 
 const (
@@ -29,15 +30,15 @@ func execute(ctx context.Context, within time.Duration, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = []string{scriptPath}, "/"
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	processgroup.Begin(cmd)
+	cmd.Cancel = func() error { return processgroup.Kill(cmd) }
 	cmd.WaitDelay = lettingGo
 	err := cmd.Run()
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the remaining processes of the group
+		_ = processgroup.Kill(cmd) // the remaining processes of the group
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

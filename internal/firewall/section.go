@@ -1,7 +1,7 @@
 package firewall
 
 import (
-	"path/filepath"
+	"path"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -44,7 +44,7 @@ func parse(f *rulesfile.File, n ast.Node) (script Script, err error) {
 		rulesfile.Key("run", func(_, n ast.Node) error {
 			return f.List(n, "run", func(n ast.Node) error {
 				arg, err := f.Text(n, "an argument of run")
-				if err == nil && len(script.Argv) == 0 && !filepath.IsAbs(arg) {
+				if err == nil && len(script.Argv) == 0 && !path.IsAbs(arg) {
 					err = f.Wrong(n, "run should begin with the absolute path of a program, here is %.60q", arg)
 				}
 				script.Argv = append(script.Argv, arg)
