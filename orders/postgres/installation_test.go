@@ -3,13 +3,18 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // database/sql's driver, for the migrations
 
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 )
@@ -102,4 +107,32 @@ func as(t *testing.T, pool *pgxpool.Pool, role string) *pgxpool.Pool {
 	}
 	t.Cleanup(limited.Close)
 	return limited
+}
+
+// TestAStandbyIsNoEarlierMoment: what is read there is not taken for the primary's.
+func TestAStandbyIsNoEarlierMoment(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartPostgres(t)
+	db, err := sql.Open("pgx", primary.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := migrations.Postgres(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]error{primary.URL(): nil, testenv.StartStandby(t, primary, "").URL(): orders.ErrUnavailable} {
+		pool, err := pgxpool.New(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		store := postgres.New(pool)
+		if _, _, err := store.Newest(t.Context(), orders.LastEvent{}); !errors.Is(err, want) {
+			t.Errorf("newest event: %v, want %v", err, want)
+		}
+		if _, _, err := store.Sales(t.Context(), ""); !errors.Is(err, want) {
+			t.Errorf("sales: %v, want %v", err, want)
+		}
+	}
 }

@@ -199,13 +199,21 @@ func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
 
 // Newest reads the end of the index, and looks for the event seen.
 func (s *Store) Newest(ctx context.Context, seen orders.LastEvent) (newest orders.LastEvent, there bool, err error) {
-	var id [16]byte
+	var (
+		id      [16]byte
+		standby bool
+	)
 	err = s.pool.QueryRow(ctx, `
-		SELECT seq, order_id, $1 = 0 OR EXISTS (SELECT FROM order_events WHERE seq = $1 AND order_id = $2)
-		FROM order_events ORDER BY seq DESC LIMIT 1`, seen.Seq, [16]byte(seen.Order)).Scan(&newest.Seq, &id, &there)
-	newest.Order = id
-	if errors.Is(err, pgx.ErrNoRows) {
-		return orders.LastEvent{}, seen == orders.LastEvent{}, nil
+		SELECT pg_is_in_recovery(), coalesce(seq, 0), coalesce(order_id, '00000000-0000-0000-0000-000000000000'),
+		       $1 = 0 OR EXISTS (SELECT FROM order_events WHERE seq = $1 AND order_id = $2)
+		FROM (VALUES (1)) one LEFT JOIN (SELECT seq, order_id FROM order_events ORDER BY seq DESC LIMIT 1) e ON true`,
+		seen.Seq, [16]byte(seen.Order)).Scan(&standby, &newest.Seq, &id, &there)
+	if err == nil && standby {
+		err = errStandby
 	}
+	newest.Order = id
 	return newest, there, wrap("newest event", err)
 }
+
+// errStandby: a pooler has moved on to a server that may be behind. What is read there is no sign that the database went back in time.
+var errStandby = errors.New("the server is a standby")

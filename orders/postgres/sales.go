@@ -22,7 +22,14 @@ const recent = `ends_at > now() - interval '400 days'`
 // Sales returns the sales that ended less than 400 days ago, by name. Every change of a sale and its items gives it a new revision, so the
 // version is a hash of all revisions. It is read first: a change in between is found by the next call.
 func (s *Store) Sales(ctx context.Context, known string) (sales []orders.Sale, version string, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT encode(sha256(convert_to(coalesce(string_agg(sale || ' ' || revision || ' ' || epoch_token, ',' ORDER BY sale), ''), 'UTF8')), 'hex') FROM sales WHERE `+recent).Scan(&version)
+	var standby bool
+	err = s.pool.QueryRow(ctx, `
+		SELECT encode(sha256(convert_to(coalesce(string_agg(sale || ' ' || revision || ' ' || epoch_token, ',' ORDER BY sale), ''), 'UTF8')), 'hex'),
+		       pg_is_in_recovery()
+		FROM sales WHERE `+recent).Scan(&version, &standby)
+	if err == nil && standby {
+		err = errStandby
+	}
 	if err == nil && version != known {
 		sales, err = readSales(ctx, s.pool, recent)
 	}
