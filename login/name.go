@@ -60,6 +60,10 @@ func (t *Throttle) normalize(name string) (string, error) {
 // Password is the default factor of an attempt.
 const Password = "password"
 
+// Reset is the factor of a password reset: of a link or code that was sent to the owner. Its success means that it was used, and so that
+// its holder is the owner; that a mail was sent is no success.
+const Reset = "reset"
+
 func validFactor(factor string) (string, error) {
 	if factor == "" {
 		return Password, nil

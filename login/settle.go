@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/tidegate/tidegate/bans"
@@ -12,12 +13,13 @@ import (
 
 // Settled is the result of settling an attempt.
 type Settled struct {
-	// Device is a new device token, which the client must keep and send with further attempts for this factor and name. Empty: it keeps
-	// its token.
+	// Device is a new device token, which the client must keep and send with further attempts for this factor and name. That of a Reset
+	// is for Password. Empty: it keeps its token.
 	Device string
 }
 
-// Settle records the result of the attempt id. Repeating the same result returns the same answer. The error is ErrUnknownAttempt;
+// Settle records the result of the attempt id. The success of a Reset also clears the failures of the password by this name from this
+// address. Repeating the same result returns the same answer. The error is ErrUnknownAttempt;
 // ErrSettled if the attempt has another result, which is also an ErrLate if it was not settled within 30 seconds; ErrInvalid; or
 // ErrUnavailable, then retry.
 func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settled, error) {
@@ -48,6 +50,11 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	case settledLate:
 		return Settled{}, ErrLate
 	}
+	if result == Success && a.factor == Reset {
+		if a, err = t.admitOwner(ctx, store, keys, a, c.rules); err != nil {
+			return Settled{}, err
+		}
+	}
 	if result != Success || !a.renew && a.byToken || keys != t.keys { // under the other secret the name of the token's owner is unknown here
 		return Settled{}, nil
 	}
@@ -55,6 +62,24 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	device := t.keys.hash("device id", string(a.nonce[:]))
 	ends := time.UnixMicro(a.at).Add(t.opts.DeviceLifetime)
 	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, a.factor, ends)}, nil
+}
+
+// admitOwner counts a reset as a password that was right: otherwise what was mistyped before would keep the owner out with the new one. It
+// returns the attempt as one for the password. If it is too late by now, the device token alone lets the owner in.
+func (t *Throttle) admitOwner(ctx context.Context, store Store, keys *keyring, reset *attemptID, rules *ruleSet) (*attemptID, error) {
+	a := *reset
+	a.factor, a.device, a.byToken = Password, "", false
+	c := &call{
+		op: opSettle, rules: rules, at: a.at, result: results[Success],
+		record: keys.record("o", keys.hash("outcome for the password", string(a.nonce[:]), strconv.FormatInt(a.at, 10))),
+	}
+	c.keys, c.name = t.counters(keys, &a)
+	re, err := store.do(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	t.apply(ctx, rules, &a, re.penalties, re.at)
+	return &a, nil
 }
 
 // apply makes the bans among penalties, and queues events of penalties for the history.

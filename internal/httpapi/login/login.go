@@ -50,7 +50,7 @@ type attemptInput struct {
 		Name      string `json:"name" minLength:"1" doc:"As it was typed, at most 256 bytes. Whether there is such a user makes no difference"`
 		IP        string `json:"ip" minLength:"1" maxLength:"255" doc:"Of the client. Only the first 64 bits of an IPv6 address count"`
 		Device    string `json:"device,omitempty" doc:"The token that an earlier success gave this client. One that is worth nothing is like none"`
-		Factor    string `json:"factor,omitempty" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -" doc:"What is tried, such as password, otp or reset: each is counted for itself"`
+		Factor    string `json:"factor,omitempty" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -" doc:"What is tried, such as password, otp or reset: each is counted for itself. A success of reset, which means that the link of the mail was used, also clears the failures of password by this name from this address"`
 		Captcha   string `json:"captcha,omitempty" doc:"A solution of the challenge that the last answer asked for"`
 		Mode      string `json:"mode,omitempty" enum:"reserve,check,report" default:"reserve" doc:"reserve counts an attempt that is allowed; check counts nothing; report counts a failure that happened without an attempt"`
 		RequestID string `json:"request_id,omitempty" minLength:"1" maxLength:"255" doc:"Within a minute the same id of the same attempt is counted once and gets the same answer"`
@@ -121,7 +121,7 @@ type outcomeInput struct {
 type outcomeView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Device string `json:"device,omitempty" doc:"For the client to keep, and to be sent with its next attempts by this name. Missing: it keeps the one it has"`
+	Device string `json:"device,omitempty" doc:"For the client to keep, and to be sent with its next attempts by this name. Missing: it keeps the one it has. After a success of reset it is a token for password"`
 }
 
 type outcomeOutput struct {
