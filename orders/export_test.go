@@ -12,6 +12,9 @@ import (
 // NewService returns a service without any I/O.
 var NewService = newService
 
+// Commits makes the process say that it commits, for tests without a worker that take long.
+func (s *Service) Commits() { s.commits.Beat(time.Hour) }
+
 // RunWorker runs the worker of a process that commits nothing.
 func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx) }
 

@@ -110,6 +110,7 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	store := &hooked{Store: postgres.New(in.pool)}
 	s, err := orders.NewService(rdb, store, opts)
 	must(in.t, err)
+	s.Commits()
 	stop := in.run(s.Run)
 	p := &process{Service: s, rdb: rdb, queue: queue, store: store}
 	p.stop = sync.OnceFunc(func() {
