@@ -95,7 +95,7 @@ func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 	}
 	defer r.CloseAfter(nil)
 	f.check = "postgres"
-	pool, err := pgclient.Open(ctx, string(cfg.Database), "tidegate-doctor", pgclient.MinConns, log)
+	pool, err := pgclient.Open(ctx, string(cfg.Database), "tidegate-doctor", cfg.DatabaseConns, log)
 	if err != nil {
 		f.run("postgres", func() error { return err })
 		return f.list
