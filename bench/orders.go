@@ -17,10 +17,11 @@ const (
 	most        = 512 // connections of an open-loop crowd
 	warmUp      = 500 // orders
 	manyUnits   = 10_000_000
+	calm        = 100 // orders a second, far below any peak
 )
 
-// An orderTurn is one turn of one stack: a peak until all orders are committed, then half of that rate at fixed moments, then the
-// statistics of Redis.
+// An orderTurn is one turn of one stack: a peak until all orders are committed, then half of that rate at fixed moments, then a
+// hundred a second, then the statistics of Redis.
 type orderTurn struct {
 	Stack string `json:"stack"`
 
@@ -45,6 +46,9 @@ type orderTurn struct {
 	ConfirmedP50    time.Duration `json:"half_confirmed_p50_ns"`
 	ConfirmedP99    time.Duration `json:"half_confirmed_p99_ns"`
 
+	CalmCPU map[string]float64 `json:"calm_cpu_us_per_order"` // by process
+	CalmSum float64            `json:"calm_cpu_us_per_order_sum"`
+
 	Scripts       []stack.Share `json:"redis_scripts"`
 	ScriptsOrders int64         `json:"redis_scripts_orders"`
 }
@@ -66,6 +70,9 @@ func (r *run) orderTurn(ctx context.Context, st *stack.Stack) (t orderTurn, err 
 		return t, err
 	}
 	if err := s.half(ctx, r.size.half, &t); err != nil {
+		return t, err
+	}
+	if err := s.calm(ctx, 4*r.size.half, &t); err != nil {
 		return t, err
 	}
 	var unfinished error
@@ -164,6 +171,14 @@ func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) err
 	}
 }
 
+// calm places a hundred orders a second. What the stack uses at rest is part of it.
+func (s *shop) calm(ctx context.Context, length time.Duration, t *orderTurn) error {
+	before := s.meter()
+	n, err := s.all(ctx, s.crowd(connections).Open(ctx, length, calm))
+	t.CalmCPU, t.CalmSum, _ = s.meter().since(before, n)
+	return err
+}
+
 // delays returns the times from an order's 202 to its commit.
 func (s *shop) delays(ctx context.Context, accepted map[string]time.Time) (delays []time.Duration, err error) {
 	rows, err := s.servers.Database.Query(ctx, `SELECT order_id::text, pg_xact_commit_timestamp(xmin) FROM orders`)
@@ -240,7 +255,8 @@ func (r *run) orderTables(turns [][]orderTurn) {
 	row("p50 of 202", ms, func(t orderTurn) float64 { return float64(t.P50) })
 	row("p99 of 202", ms, func(t orderTurn) float64 { return float64(t.P99) })
 	row("committed/s until all is committed", whole, func(t orderTurn) float64 { return t.Committed })
-	for _, process := range []string{"API", "worker", "Redis", "Postgres"} {
+	processes := []string{"API", "worker", "Redis", "Postgres"}
+	for _, process := range processes {
 		row("CPU µs an order: "+process, whole, func(t orderTurn) float64 { return t.CPU[process] })
 	}
 	row("CPU µs an order: sum", whole, func(t orderTurn) float64 { return t.Sum })
@@ -254,11 +270,15 @@ func (r *run) orderTables(turns [][]orderTurn) {
 	row("half load: 202 to commit, p50", ms, func(t orderTurn) float64 { return float64(t.ConfirmedP50) })
 	row("half load: 202 to commit, p99", ms, func(t orderTurn) float64 { return float64(t.ConfirmedP99) })
 	row("half load: answers but 202", whole, func(t orderTurn) float64 { return float64(t.HalfNotAccepted) })
+	for _, process := range processes {
+		row(fmt.Sprintf("%d/s: CPU µs an order: %s", calm, process), whole, func(t orderTurn) float64 { return t.CalmCPU[process] })
+	}
+	row(fmt.Sprintf("%d/s: CPU µs an order: sum", calm), whole, func(t orderTurn) float64 { return t.CalmSum })
 	flushed := "off"
 	if r.fsync {
 		flushed = "on"
 	}
-	r.print(tab, fmt.Sprintf("Orders: %d connections for %v, then half of that pace for %v; %d rounds, fsync of Postgres %s", connections, r.size.peak, r.size.half, r.size.rounds, flushed))
+	r.print(tab, fmt.Sprintf("Orders: %d connections for %v, then half of that pace for %v, then %d/s for %v; %d rounds, fsync of Postgres %s", connections, r.size.peak, r.size.half, calm, 4*r.size.half, r.size.rounds, flushed))
 	for _, of := range turns {
 		r.redisTable("Redis by command at the peak (evalsha contains the others as far as scripts run them), "+of[0].Stack, of, func(t orderTurn) ([]stack.Share, int64) { return t.Commands, t.Orders })
 		r.redisTable("Redis by script, those of 8 µs or more, "+of[0].Stack, of, func(t orderTurn) ([]stack.Share, int64) { return t.Scripts, t.ScriptsOrders })

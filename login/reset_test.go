@@ -8,7 +8,7 @@ import (
 )
 
 // TestAResetLetsTheOwnerIn: whoever has reset the password gets in with the new one, from where it was mistyped until that was denied. It
-// gives nobody else a try.
+// gives no other client a try.
 func TestAResetLetsTheOwnerIn(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		th := throttle(t, store, rules.Default, login.Options{})

@@ -29,7 +29,7 @@ type core struct {
 	conditions conditions
 	commits    liveness.Pulse         // this process commits orders, or has proved that it could
 	foreign    atomic.Bool            // the database and Redis do not belong together
-	owned      atomic.Pointer[string] // what Redis said of the database when they did
+	owned      atomic.Pointer[string] // identity of the database in Redis when they last belonged together
 	*signals
 }
 

@@ -61,7 +61,7 @@
 // Accepted orders wait in the outbox, and handlers and sweeper retry until the database answers. New orders are accepted
 // until the item's in-flight cap is reached or the lease ends. After that, requests get ErrUnavailable.
 //
-// Workers prove every few seconds that orders can be committed, unless they commit some, and say so with their heartbeats. When no
+// Workers prove every few seconds that orders can be committed, unless they commit some, and report it with their heartbeats. When no
 // worker has for 30 s, requests get ErrUnavailable too.
 //
 // A database that went back in time, such as a standby that lacked the last commits, is detected by comparing it with what

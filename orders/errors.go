@@ -41,7 +41,7 @@ var (
 // errNoLease: a recovery may be running without this process, so it accepts no orders.
 var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, liveness.LeaseFor)
 
-// errNoWorker: accepted orders would wait for nobody knows whom.
+// errNoWorker: no worker is known that would commit an accepted order.
 var errNoWorker = fmt.Errorf("%w: no worker has committed orders, or proved that it could, for %v", ErrUnavailable, commitsWithin)
 
 // errForeign is the answer while the database and Redis do not belong together.

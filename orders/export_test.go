@@ -12,7 +12,7 @@ import (
 // NewService returns a service without any I/O.
 var NewService = newService
 
-// Commits makes the process say that it commits, for tests without a worker that take long.
+// Commits marks the process as committing for an hour, for long tests without a worker.
 func (s *Service) Commits() { s.commits.Beat(time.Hour) }
 
 // RunWorker runs the worker of a process that commits nothing.

@@ -199,7 +199,7 @@ func TestForeignDatabaseIsNotFirstAgain(t *testing.T) {
 		t.Errorf("it belongs to %q", now)
 	}
 	place := strings.Fields(first)[1]
-	must(t, in.rdb.Set(t.Context(), key, "other "+place+" since 2999-01-01T00:00:00.000000Z", 0).Err()) // had nobody been running
+	must(t, in.rdb.Set(t.Context(), key, "other "+place+" since 2999-01-01T00:00:00.000000Z", 0).Err()) // as if no process had been running
 	close(held)
 	eventually(t, "it belongs to its database again", func() bool { return own() == first })
 	p.store.heals()

@@ -23,9 +23,9 @@ type Files struct {
 // dialTLSWithin bounds connections for subscriptions, which have no other timeout.
 const dialTLSWithin = 5 * time.Second
 
-// Apply makes clients with these settings use the files: for servers, nodes of a cluster and sentinels alike. The files are read again for
+// apply makes clients with these settings use the files: for servers, nodes of a cluster and sentinels alike. The files are read again for
 // every connection, so that replaced files need no restart. The error is about files that are unusable now. Without TLS nothing happens.
-func (f Files) Apply(opts *redis.UniversalOptions) error {
+func (f Files) apply(opts *redis.UniversalOptions) error {
 	if f == (Files{}) || opts.TLSConfig == nil {
 		return nil
 	}
@@ -42,6 +42,15 @@ func (f Files) Apply(opts *redis.UniversalOptions) error {
 		return d.DialContext(ctx, network, addr)
 	}
 	return nil
+}
+
+// Options returns the settings of ParseURL with the files applied.
+func (f Files) Options(url string) (*redis.UniversalOptions, error) {
+	opts, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return opts, f.apply(opts)
 }
 
 // config returns base with the present content of the files.

@@ -39,9 +39,10 @@ func TestFiles(t *testing.T) {
 	if err := bare.Ping(t.Context()).Err(); err == nil {
 		t.Error("the server takes a client without a certificate")
 	}
-	if err := files.Apply(opts); err != nil {
+	if opts, err = files.Options(url); err != nil {
 		t.Fatal(err)
 	}
+	redisclient.SetTimeout(opts, testTimeout)
 	for _, step := range []struct {
 		name   string
 		change func()
@@ -65,7 +66,7 @@ func TestFiles(t *testing.T) {
 	}
 
 	for _, unusable := range []redisclient.Files{{CA: files.Key}, {CA: files.CA + "x"}, {Cert: files.Cert}, {Cert: files.Cert, Key: files.Cert}} {
-		if err := unusable.Apply(opts); err == nil {
+		if _, err := unusable.Options(url); err == nil {
 			t.Errorf("%+v has no error", unusable)
 		}
 	}

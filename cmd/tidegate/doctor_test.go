@@ -22,7 +22,7 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// finds returns the checks that found an error or, if there is none, a warning.
+	// finds returns the checks that found an error.
 	finds := func(database, redisURL string) []string {
 		t.Helper()
 		env := map[string]string{"DATABASE_URL": database, "REDIS_URL": redisURL}

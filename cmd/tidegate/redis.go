@@ -14,15 +14,11 @@ const redisWithin = 2 * time.Second
 
 // openRedis returns a client of the Redis at a URL, with the certificates in the files that the environment names. The caller closes it.
 func openRedis(ctx context.Context, getenv func(string) string, url string) (redis.UniversalClient, error) {
-	opts, err := redisclient.ParseURL(url)
+	opts, err := redisclient.Files{CA: getenv("REDIS_CA_FILE"), Cert: getenv("REDIS_CERT_FILE"), Key: getenv("REDIS_KEY_FILE")}.Options(url)
 	if err != nil {
 		return nil, err
 	}
 	redisclient.SetTimeout(opts, redisWithin)
-	files := redisclient.Files{CA: getenv("REDIS_CA_FILE"), Cert: getenv("REDIS_CERT_FILE"), Key: getenv("REDIS_KEY_FILE")}
-	if err := files.Apply(opts); err != nil {
-		return nil, err
-	}
 	if err := redisclient.DetectCluster(ctx, opts); err != nil {
 		return nil, err
 	}

@@ -31,9 +31,9 @@ func (c *Config) checkAPI(t told) []error {
 	if t.has("SECRET_PREVIOUS") && t["SECRET_PREVIOUS"] == t["SECRET"] {
 		wrong = append(wrong, errors.New("SECRET_PREVIOUS must differ from SECRET: set it to the other secret while SECRET is changed, or leave it out"))
 	}
-	for _, name := range []string{"DURABILITY", "REDIS_TIMEOUT"} {
+	for _, name := range []string{"DURABILITY", "REDIS_TIMEOUT", "DATABASE_MAX_CONNS"} {
 		if t.has(name) && embedded {
-			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses no Redis; set both, or leave %[1]s out", name))
+			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses neither; set both, or leave %[1]s out", name))
 		}
 	}
 	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}, {"METRICS_TOKEN", "TOKENS_FILE"}} {

@@ -14,7 +14,8 @@ const (
 	maxWait  = 30 * time.Second
 )
 
-// DefaultKeepAlive is longer than balancers keep idle connections: one that the server closes first may carry a request by then.
+// DefaultKeepAlive is longer than most balancers keep idle connections (not Envoy: 1 h): otherwise one may send a request on a connection
+// that the server is closing.
 const DefaultKeepAlive = 620 * time.Second
 
 // Server returns a server for one of the listeners. Its limits disconnect clients that are slow on purpose, and leave room for

@@ -136,7 +136,7 @@ func open(ctx context.Context, c *pgxpool.Config, p *pooling, program string, pa
 // pooling is what a pool of connections has learned of what is behind its address.
 type pooling struct {
 	log    *slog.Logger
-	choose bool              // whether statements are prepared
+	choose bool              // the URL leaves it to us whether statements are prepared
 	ours   map[string]string // parameters of the session that the URL does not contain
 	pool   atomic.Pointer[pgxpool.Pool]
 
@@ -154,6 +154,9 @@ func (p *pooling) onError(_ *pgconn.PgConn, err *pgconn.PgError) bool {
 		p.reset()
 		return false
 	case "26000", "42P05": // a prepared statement does not exist, or exists already: this is another server connection than before
+		if !p.choose {
+			break
+		}
 		if !p.unprepared.Swap(true) {
 			p.log.Warn("the pooler in front of Postgres loses prepared statements, so they are no longer used: set default_query_exec_mode=cache_describe in DATABASE_URL")
 		}

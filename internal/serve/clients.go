@@ -37,19 +37,11 @@ const loginWithin = time.Second
 type redisOptions struct{ decisions, queue *redis.UniversalOptions }
 
 func parseRedis(decisions, queue config.URL, files redisclient.Files) (o redisOptions, err error) {
-	if o.decisions, err = parseOneRedis(decisions, files); err != nil {
+	if o.decisions, err = files.Options(string(decisions)); err != nil {
 		return o, wrap("REDIS_URL", err)
 	}
-	o.queue, err = parseOneRedis(queue, files)
+	o.queue, err = files.Options(string(queue))
 	return o, wrap("QUEUE_REDIS_URL", err)
-}
-
-func parseOneRedis(url config.URL, files redisclient.Files) (*redis.UniversalOptions, error) {
-	opts, err := redisclient.ParseURL(string(url))
-	if err != nil {
-		return nil, err
-	}
-	return opts, files.Apply(opts)
 }
 
 // detectClusters waits until the servers answer, for at most timeout, because clients of a Redis Cluster differ from those of one server.

@@ -24,7 +24,7 @@ func TestARefusingDatabaseDoesNotFillTheLog(t *testing.T) {
 		refuse string
 		lasts  time.Duration
 	}{
-		// Every commit fails. The sweeper commits what is 5 s old.
+		// Every commit fails, also the sweeper's of what is 5 s old.
 		"table": {`ALTER TABLE order_units RENAME TO gone`, 10 * time.Second},
 		// Each order becomes a dead letter.
 		"constraint": {`ALTER TABLE orders ADD CHECK (status = 'unknown') NOT VALID`, 3 * time.Second},

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -72,8 +71,7 @@ func TestPgBouncer(t *testing.T) {
 			// Statements of one client reach many connections of the server.
 			pooler := testenv.StartPgBouncer(t, postgres, c.mode, c.config, "default_pool_size = 60", "server_round_robin = 1")
 			env := environment(testenv.Redis(t), pooler.URL()+c.url)
-			startWorker(t, env)
-			startWorker(t, env)
+			workers := []*servetest.Program{startWorker(t, env), startWorker(t, env)}
 			s := openShop(t, startAPI(t, env), 1000)
 			s.sells(100, "first-")
 			for i := range 3 { // a storm: every client connects again
@@ -82,6 +80,9 @@ func TestPgBouncer(t *testing.T) {
 				s.sells(20, fmt.Sprint("after-", i, "-"))
 			}
 			s.verified()
+			if logs := s.Output() + workers[0].Output() + workers[1].Output(); c.role != "" && !strings.Contains(logs, "loses prepared statements") {
+				t.Error("no prepared statement was lost")
+			}
 		})
 	}
 }
@@ -122,20 +123,22 @@ func TestAStandbyBehindTheAddress(t *testing.T) {
 			primary := testenv.StartPostgres(t)
 			address := testenv.NewDistance(t, primary.Addr(), 0)
 			env := environment(testenv.Redis(t), strings.Replace(primary.URL(), primary.Addr(), address.Addr(), 1))
-			startWorker(t, env)
+			worker := startWorker(t, env)
 			s := openShop(t, startAPI(t, env), 1000)
 			standby := testenv.StartStandby(t, primary, delay)
 			s.sells(20, "before-")
 			address.MoveTo(standby.Addr())
 			primary.Kill() // all connections end, and new ones reach the standby
 			primary.Restart()
-			time.Sleep(2 * time.Second) // several heartbeats
+			for _, of := range []string{s.URL("internal"), worker.URL("worker")} { // although the standby answers
+				servetest.Until(t, http.StatusServiceUnavailable, func() servetest.Answer { return servetest.Once("GET", of+"/readyz", "") })
+			}
 			address.MoveTo(primary.Addr())
 			s.sells(20, "after-")
 			s.verified()
-			for _, text := range []string{"25006", "went back in time"} {
-				if strings.Contains(s.Output(), text) {
-					t.Errorf("the log contains %q:\n%s", text, s.Output())
+			for _, log := range []string{s.Output(), worker.Output()} {
+				if strings.Contains(log, "25006") || strings.Contains(log, "went back in time") {
+					t.Errorf("the standby was used:\n%s", log)
 				}
 			}
 		})
@@ -176,7 +179,7 @@ func TestAWorkerThatCannotCommit(t *testing.T) {
 		})
 	}
 	if a := s.place("late"); a.Status != http.StatusServiceUnavailable {
-		t.Errorf("an order that nobody can commit: %v", a)
+		t.Errorf("an order that no worker can commit: %v", a)
 	}
 	if a := s.place("early"); a.Status != http.StatusAccepted {
 		t.Errorf("the repeat of an order that was accepted: %v", a)

@@ -31,15 +31,15 @@ func init() {
 	left.Store(n)
 }
 
-// say writes to stderr, which may be a full pipe that nobody reads: then it goes on.
-func say(line string) {
-	said := make(chan struct{})
+// writeLine writes to stderr. That may be a full pipe without a reader; then it goes on after 100 ms.
+func writeLine(line string) {
+	written := make(chan struct{})
 	go func() {
 		_, _ = os.Stderr.WriteString(line)
-		close(said)
+		close(written)
 	}()
 	select {
-	case <-said:
+	case <-written:
 	case <-time.After(100 * time.Millisecond):
 	}
 }
@@ -49,7 +49,7 @@ func Hit(name string) {
 	if name != armed || left.Add(-1) != 0 {
 		return
 	}
-	say(fmt.Sprintf(`{"level":"WARN","msg":"killed at a failpoint","failpoint":%q}`+"\n", name))
+	writeLine(fmt.Sprintf(`{"level":"WARN","msg":"killed at a failpoint","failpoint":%q}`+"\n", name))
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // do not continue until the signal is delivered
 }

@@ -32,7 +32,7 @@ func Step(name string) {
 		panic(fmt.Sprintf("failpoint %s: %v", name, err))
 	}
 	what, length, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	say(fmt.Sprintf(`{"level":"WARN","msg":"stopped at a failpoint","failpoint":%q,"how":%q}`+"\n", name, text))
+	writeLine(fmt.Sprintf(`{"level":"WARN","msg":"stopped at a failpoint","failpoint":%q,"how":%q}`+"\n", name, text))
 	switch what {
 	case "freeze":
 		<-resumed
