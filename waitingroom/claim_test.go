@@ -13,7 +13,7 @@ func TestARightToOrderFollowsTheCommit(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		h.join("ann")
 		h.later(time.Second)
-		h.rooms.Replace("ended_at = $31", "ended_at = $31 / 0") // the last statement before the commit fails
+		h.rooms.Replace("ended_at = $32", "ended_at = $32 / 0") // the last statement before the commit fails
 		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err == nil {
 			t.Fatal("the claim was stored")
 		}

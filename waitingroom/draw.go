@@ -29,6 +29,10 @@ import (
 //
 // The secret is fixed before anybody joins, and the root depends on everybody, so nobody can choose a position. The exception is whoever
 // knows the secret: an operator who adds places of his own until he likes the order. A draw cannot show that; docs/waiting-room.md says so.
+//
+// In a room with a beacon the seed depends on a public value too, which nobody knows when the list ends:
+//
+//	seed     = SHA-256("tidegate draw with beacon\n" ‖ secret ‖ root ‖ signature of the round)
 
 // draw is the result of a draw.
 type draw struct {
@@ -42,12 +46,18 @@ func commitment(secret []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func newDraw(secret, root []byte, n int64) *draw {
+// newDraw returns the draw of a list; without a beacon its signature is empty.
+func newDraw(secret, root, signature []byte, n int64) *draw {
 	d := &draw{n: n}
 	h := sha256.New()
-	h.Write([]byte("tidegate draw\n"))
+	if len(signature) > 0 {
+		h.Write([]byte("tidegate draw with beacon\n"))
+	} else {
+		h.Write([]byte("tidegate draw\n"))
+	}
 	h.Write(secret)
 	h.Write(root)
+	h.Write(signature)
 	h.Sum(d.seed[:0])
 	return d
 }
@@ -170,7 +180,7 @@ type order struct {
 // orders returns the orders of the lanes.
 func (r *room) orders() ([]order, error) {
 	all := make([]order, len(r.lanes))
-	if r.nDrawn == 0 {
+	if !r.drawn() {
 		return all, nil
 	}
 	d, err := r.result()
@@ -193,7 +203,11 @@ func (r *room) result() (*draw, error) {
 	if err != nil || len(root) != sha256.Size {
 		return nil, fmt.Errorf("waitingroom: root of room %s must be %d bytes in hexadecimal, got %q", r.Room, sha256.Size, r.root)
 	}
-	return newDraw(secret, root, r.nDrawn), nil
+	signature, err := hex.DecodeString(r.beacon.signature)
+	if err != nil || (r.Beacon != "") != (len(signature) > 0) {
+		return nil, fmt.Errorf("waitingroom: beacon of room %s is %q, and its signature %q", r.Room, r.Beacon, r.beacon.signature)
+	}
+	return newDraw(secret, root, signature, r.nDrawn), nil
 }
 
 // position returns the position, from 0, of a number, from 1.

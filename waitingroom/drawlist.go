@@ -38,7 +38,11 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 	if len(v.Lanes) > 0 {
 		columns = columnsOfLanes
 	}
-	fmt.Fprintf(&out, "room,%s\ncommitment,%s\nsecret,%s\nroot,%s\nseed,%x\nn,%d\n%s\n", name, v.commit, v.secret, v.root, d.seed, d.n, columns)
+	fmt.Fprintf(&out, "room,%s\ncommitment,%s\nsecret,%s\n", name, v.commit, v.secret)
+	if v.Beacon != "" {
+		fmt.Fprintf(&out, "beacon,%s\nlisted_ms,%d\nround,%d\nsignature,%s\n", v.Beacon, v.beacon.listedAt, v.beacon.round, v.beacon.signature)
+	}
+	fmt.Fprintf(&out, "root,%s\nseed,%x\nn,%d\n%s\n", v.root, d.seed, d.n, columns)
 	const page = 10_000
 	for after := int64(0); after < d.n; after += page {
 		if err := s.store.listed(ctx, s.store.db, name, after, min(after+page, d.n), func(p *place) error {
@@ -59,10 +63,11 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 type VerifiedDraw struct {
 	Room, Commitment, Root, Seed string
 	N                            int64 // places
+	Round                        int64 // of drand's network quicknet; 0: the draw has no beacon
 }
 
-// VerifyDraw checks a list that WriteDraw wrote: the secret against the commitment, the places against the root, the seed, and every
-// position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root with a receipt.
+// VerifyDraw checks a list that WriteDraw wrote: the secret against the commitment, the signature of the beacon, the places against the
+// root, the seed, and every position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root with a receipt.
 func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 	in := bufio.NewScanner(r)
 	d, result, err := verifyHeader(in)
@@ -94,23 +99,28 @@ func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 	return d, nil
 }
 
-// verifyHeader reads the lines before the columns, and checks the commitment and the seed.
+// verifyHeader reads the lines before the columns, and checks the commitment, the beacon and the seed.
 func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
-	var secretText, n string
-	for _, field := range []struct {
+	var secretText, beaconName, listed, round, n string
+	var b beacon
+	type field struct {
 		name string
 		into *string
-	}{
-		{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &secretText}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n},
-	} {
+	}
+	fields := []field{{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &secretText}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n}}
+	withBeacon := []field{{"beacon", &beaconName}, {"listed_ms", &listed}, {"round", &round}, {"signature", &b.signature}}
+	for i := 0; i < len(fields); i++ {
 		if !in.Scan() && in.Err() != nil {
 			return d, nil, in.Err()
 		}
 		name, value, _ := strings.Cut(in.Text(), ",")
-		if name != field.name {
-			return d, nil, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, field.name+",", in.Text())
+		if name == "beacon" && i == 3 {
+			fields = slices.Insert(fields, i, withBeacon...)
 		}
-		*field.into = value
+		if name != fields[i].name {
+			return d, nil, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, fields[i].name+",", in.Text())
+		}
+		*fields[i].into = value
 	}
 	secret, err := hex.DecodeString(secretText)
 	if err != nil {
@@ -126,11 +136,35 @@ func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 	if got := commitment(secret); got != d.Commitment {
 		return d, nil, fmt.Errorf("%w: the secret has the SHA-256 %s, and the commitment is %s", ErrInvalid, got, d.Commitment)
 	}
-	result = newDraw(secret, root, d.N)
+	var signature []byte
+	if beaconName != "" {
+		if signature, err = b.read(beaconName, listed, round); err != nil {
+			return d, nil, err
+		}
+		d.Round = b.round
+	}
+	result = newDraw(secret, root, signature, d.N)
 	if got := hex.EncodeToString(result.seed[:]); got != d.Seed {
-		return d, nil, fmt.Errorf("%w: secret and root give the seed %s, and the list says %s", ErrInvalid, got, d.Seed)
+		return d, nil, fmt.Errorf("%w: the seed must be %s, and the list says %s", ErrInvalid, got, d.Seed)
 	}
 	return d, result, nil
+}
+
+// read reads the beacon of a list, verifies it, and returns the bytes of its signature.
+func (b *beacon) read(name, listed, round string) (signature []byte, err error) {
+	if name != BeaconDrand {
+		return nil, fmt.Errorf("%w: beacon must be %s, got %.40q", ErrInvalid, BeaconDrand, name)
+	}
+	if b.listedAt, err = strconv.ParseInt(listed, 10, 64); err != nil {
+		return nil, fmt.Errorf("%w: listed_ms must be a number, got %.40q", ErrInvalid, listed)
+	}
+	if b.round, err = strconv.ParseInt(round, 10, 64); err != nil {
+		return nil, fmt.Errorf("%w: round must be a number, got %.40q", ErrInvalid, round)
+	}
+	if err := b.verify(); err != nil {
+		return nil, err
+	}
+	return hex.DecodeString(b.signature)
 }
 
 // listEntry is an entry of a lane: its index in the whole list, and its position in the lane.

@@ -20,7 +20,7 @@ func TestVerifyDrawSaysWhatIsWrong(t *testing.T) {
 		"commitment":  {"commitment,d6", "commitment,d7", "and the commitment is"},
 		"secret":      {"secret,90", "secret,91", "the secret has the SHA-256"},
 		"no secret":   {"secret,90", "secret,x", "secret must be hexadecimal"},
-		"root":        {"root,aa", "root,ab", "secret and root give the seed"},
+		"root":        {"root,aa", "root,ab", "the seed must be"},
 		"short root":  {"root,aa", "root,", "root must be 32 bytes"},
 		"seed":        {"seed,8b", "seed,8c", "the list says"},
 		"n":           {"n,5", "n,-5", "n must be a number"},

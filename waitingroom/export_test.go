@@ -5,6 +5,10 @@ import (
 	"encoding/hex"
 	"strconv"
 	"time"
+
+	"github.com/cloudflare/circl/sign/bls"
+
+	"github.com/tidegate/tidegate/internal/drand"
 )
 
 // SetClock makes a time the one of the database and of this process, and reads the rooms.
@@ -74,3 +78,30 @@ func Permutation(seed []byte, n int64) (position, index func(int64) int64) {
 
 // Leaf is leaf, in hexadecimal.
 func Leaf(room, entry string) string { return hex.EncodeToString(leaf(room, entry)) }
+
+// testKey signs in the place of drand.
+var testKey = must(bls.KeyGen[bls.KeyG2SigG1]([]byte("a seed of at least 32 bytes for tests"), nil, nil))
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Sign returns the signature of a round.
+func Sign(round int64) string { return hex.EncodeToString(bls.Sign(testKey, drand.Message(round))) }
+
+// All draws of tests have beacons of a network that tests can sign for. Package drand's tests verify rounds of the real one.
+func init() {
+	of := drand.Quicknet
+	of.Key = hex.EncodeToString(must(testKey.PublicKey().MarshalBinary()))
+	network = &of
+}
+
+// FetchBeacons asks for the beacons that rooms wait for.
+func (s *Service) FetchBeacons(ctx context.Context) {
+	if err := s.refresh(ctx); err == nil {
+		s.fetchBeacons(ctx)
+	}
+}

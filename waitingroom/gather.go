@@ -6,10 +6,23 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"time"
 )
 
-// drawOrder ends the list of those who take part in the draw, and draws.
+// drawOrder ends the list of those who take part in the draw, and draws, unless the beacon is still awaited.
 func (s *Service) drawOrder(ctx context.Context, tx *sql.Tx, r *room) error {
+	if !r.listed() {
+		if err := s.endList(ctx, tx, r); err != nil {
+			return err
+		}
+	}
+	if r.Beacon == "" || r.beacon.signature != "" {
+		r.drawnAt = r.now
+	}
+	return nil
+}
+
+func (s *Service) endList(ctx context.Context, tx *sql.Tx, r *room) error {
 	if err := s.store.lockTail(ctx, tx, r); err != nil { // joins after it know that the room has started
 		return err
 	}
@@ -20,7 +33,10 @@ func (s *Service) drawOrder(ctx context.Context, tx *sql.Tx, r *room) error {
 	for i := range r.lanes {
 		r.lanes[i].Drawn = r.lanes[i].tail.Gathered
 	}
-	r.root, r.nDrawn, r.drawnAt = hex.EncodeToString(root), r.gathered, r.now
+	r.root, r.nDrawn = hex.EncodeToString(root), r.gathered
+	if r.Beacon != "" {
+		r.beacon.listedAt, r.beacon.round = r.now, beaconRound(r.StartsAt, time.UnixMilli(r.now))
+	}
 	return nil
 }
 

@@ -165,6 +165,7 @@ type house struct {
 	shop   *shop
 	banned map[string]string
 	bans   func(user string) string // instead of banned
+	relay  func(ctx context.Context, round int64) (signature string, err error)
 	rooms  *waitingroom.Service
 	at     time.Time // by the clock of rooms
 }
@@ -186,6 +187,7 @@ func (h *house) process() *waitingroom.Service {
 			}
 			return h.banned[user], "rule x"
 		},
+		Beacon: h.relay,
 	})
 }
 

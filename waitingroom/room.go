@@ -69,6 +69,7 @@ type Definition struct {
 	Bound        Bound
 	RequiresUser bool
 	Captcha      bool   // joining needs a solved challenge
+	Beacon       string // BeaconDrand, or empty: the draw depends on no public random value
 	Lanes        []Lane // 2 to 8, or none: one queue
 }
 
@@ -106,6 +107,10 @@ func (d *Definition) validate() error {
 		return wrong("claim_ms", "%d to %d, got %d", minWindow.Milliseconds(), maxClaimWindow.Milliseconds(), d.ClaimWindow.Milliseconds())
 	case d.PassLifetime < minWindow || d.PassLifetime > MaxPassLifetime:
 		return wrong("pass_ms", "%d to %d, got %d", minWindow.Milliseconds(), MaxPassLifetime.Milliseconds(), d.PassLifetime.Milliseconds())
+	case d.Beacon != "" && d.Beacon != BeaconDrand:
+		return wrong("beacon", "drand or absent, got %.40q", d.Beacon)
+	case d.Beacon != "" && d.Mode != ModeDraw:
+		return wrong("beacon", "absent in mode %s, which draws nothing", d.Mode)
 	case d.Sale != "" && !d.RequiresUser:
 		return wrong("requires_user", "true in a room of a sale, whose orders are a user's")
 	}
@@ -117,7 +122,7 @@ func (d *Definition) validate() error {
 
 // checkChange returns an ErrConflict if a stored room cannot become next at now.
 func (r *room) checkChange(next *Definition, now int64) error {
-	begun := now >= r.StartsAt.UnixMilli() || r.drawn() || r.served() > 0
+	begun := now >= r.StartsAt.UnixMilli() || r.listed() || r.served() > 0
 	switch {
 	case r.ended != "":
 		return fmt.Errorf("%w: room %s has ended, and no other room can have its name", ErrConflict, r.Room)
@@ -125,6 +130,8 @@ func (r *room) checkChange(next *Definition, now int64) error {
 		return fmt.Errorf("%w: room %s belongs to another sale or item for good", ErrConflict, r.Room)
 	case r.joined > 0 && (r.Mode != next.Mode || r.RequiresUser != next.RequiresUser):
 		return fmt.Errorf("%w: people have joined room %s, and its mode and whether it needs a user stay as they are", ErrConflict, r.Room)
+	case (r.joined > 0 || begun) && r.Beacon != next.Beacon:
+		return fmt.Errorf("%w: people have joined room %s, or it has begun, and its beacon stays as it is", ErrConflict, r.Room)
 	case r.joined > 0 && !r.sameLanes(next):
 		return fmt.Errorf("%w: people have joined room %s, and its lanes stay as they are, except for their shares", ErrConflict, r.Room)
 	case r.served() > 0 && r.Bound != next.Bound:
@@ -161,6 +168,7 @@ type room struct {
 	root      string
 	nDrawn    int64
 	drawnAt   int64
+	beacon    beacon
 
 	joined, gathered int64
 	lanes            []lane // at least one; their numbers add up to those of the room
@@ -170,6 +178,9 @@ type room struct {
 }
 
 func (r *room) drawn() bool { return r.drawnAt > 0 }
+
+// listed reports whether the list of those who take part in the draw is complete.
+func (r *room) listed() bool { return r.root != "" }
 
 // roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick: nobody could claim then.
 func (r *room) roomTime(now int64) int64 {

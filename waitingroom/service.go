@@ -30,6 +30,8 @@ type Options struct {
 	KeepAfterEnd time.Duration
 	// Banned returns why a user may not have a turn, or "", and whose ban it is, for operators. Nil: nobody is banned.
 	Banned func(user string) (why, by string)
+	// Beacon returns the signature of a round of drand, in hexadecimal, for rooms with a beacon. Nil: they wait until SetBeacon is called.
+	Beacon func(ctx context.Context, round int64) (signature string, err error)
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -84,6 +86,12 @@ func New(store *Store, opts Options) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.runTicks(ctx); return nil })
+	if s.opts.Beacon != nil {
+		g.Go(func() error {
+			_ = periodic.Woken(ctx, beaconEvery, nil, func() { s.fetchBeacons(ctx) })
+			return nil
+		})
+	}
 	if s.opts.Stock != nil || s.opts.KeepAfterEnd > 0 {
 		g.Go(func() error {
 			_ = periodic.Woken(ctx, pruneEvery, nil, func() {

@@ -35,11 +35,14 @@ type LaneStatus struct {
 // OpenLane returns the lane of those who name none.
 func (s *Status) OpenLane() *LaneStatus { return &s.ByLane[s.openLane()] }
 
-// Draw is what is published of a draw: the commitment at once, the rest after it. All are hexadecimal.
+// Draw is what is published of a draw: the commitment at once, root and N when the list of those who take part is complete, and the rest after
+// the draw. Texts are hexadecimal.
 type Draw struct {
-	Commitment         string
-	Secret, Root, Seed string // empty before the draw
-	N                  int64  // places that were drawn
+	Commitment   string
+	Root         string // empty until the list is complete
+	N            int64  // places that are drawn
+	Secret, Seed string // empty before the draw
+	Beacon       *Beacon
 }
 
 // readWithin is how long a room is waited for that was read before.
@@ -112,9 +115,9 @@ func (v *view) status(local time.Time) Status {
 		status.Phase = PhaseRecovering
 	}
 	if v.Mode == ModeDraw {
-		status.Draw = &Draw{Commitment: v.commit}
+		status.Draw = &Draw{Commitment: v.commit, Root: v.root, N: v.nDrawn, Beacon: v.publicBeacon()}
 		if v.drawn() {
-			status.Draw.Secret, status.Draw.Root, status.Draw.Seed, status.Draw.N = v.secret, v.root, v.seed, v.nDrawn
+			status.Draw.Secret, status.Draw.Seed = v.secret, v.seed
 		}
 	}
 	return status

@@ -127,8 +127,8 @@ func (s *Store) join(ctx context.Context, name string, take func() []joiner, rep
 		if len(joiners) == 0 {
 			return nil
 		}
-		// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the draw the clock may be set back.
-		if err := s.each(ctx, tx, `SELECT CASE WHEN drawn_at > 0 THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`, func(rows *sql.Rows) error { return rows.Scan(&startsAt) }, name); err != nil {
+		// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the end of the list the clock may be set back.
+		if err := s.each(ctx, tx, `SELECT CASE WHEN root <> '' THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`, func(rows *sql.Rows) error { return rows.Scan(&startsAt) }, name); err != nil {
 			return err
 		}
 		subjects := make([]string, len(joiners))

@@ -9,7 +9,8 @@ import (
 )
 
 const roomColumns = `room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound, requires_user, captcha,
-	message, ended, held, stalled, stopped_at, stopped_ms, ticked_at, credit, extra, lanes, free, promised, secret, salt, commitment, root, drawn, drawn_at, brake, commit_lag_ms, ended_at, {now}`
+	message, ended, held, stalled, stopped_at, stopped_ms, ticked_at, credit, extra, lanes, free, promised, secret, salt, commitment, root, drawn, drawn_at, brake, commit_lag_ms, ended_at,
+	beacon, beacon_round, beacon_signature, listed_at, {now}`
 
 func scanRoom(rows *sql.Rows, r *room, more ...any) error {
 	var gather, starts, claim, pass int64
@@ -17,7 +18,8 @@ func scanRoom(rows *sql.Rows, r *room, more ...any) error {
 	err := rows.Scan(append([]any{
 		&r.Room, &r.Sale, &r.Item, &r.Mode, &gather, &starts, &r.Capacity, &r.RatePerMin, &claim, &pass, &r.Bound, &r.RequiresUser, &r.Captcha,
 		&r.message, &r.ended, &r.held, &r.stalled, &r.stoppedAt, &r.stoppedMS, &r.tickedAt, &r.credit, &r.extra, &lanes, &r.free, &r.promised,
-		&r.secret, &r.salt, &r.commit, &r.root, &r.nDrawn, &r.drawnAt, &r.brake, &r.lagMS, &r.endedAt, &r.now,
+		&r.secret, &r.salt, &r.commit, &r.root, &r.nDrawn, &r.drawnAt, &r.brake, &r.lagMS, &r.endedAt,
+		&r.Beacon, &r.beacon.round, &r.beacon.signature, &r.beacon.listedAt, &r.now,
 	}, more...)...)
 	if err == nil {
 		err = r.readLanes(lanes)
@@ -47,8 +49,8 @@ func (s *Store) rooms(ctx context.Context) (all []room, err error) {
 func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, salt, commit string) (bool, error) {
 	lanes := newLanes(d)
 	n, err := s.exec(ctx, tx, `INSERT INTO waiting_rooms (room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound,
-			requires_user, captcha, secret, salt, commitment, lanes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (room) DO NOTHING`,
+			requires_user, captcha, beacon, secret, salt, commitment, lanes)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) ON CONFLICT (room) DO NOTHING`,
 		append(definitionArgs(d), secret, salt, commit, encode(lanes))...)
 	if err != nil || n == 0 {
 		return false, err
@@ -60,7 +62,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, s
 func definitionArgs(d *Definition) []any {
 	return []any{
 		d.Room, d.Sale, d.Item, string(d.Mode), d.GatherAt.UnixMilli(), d.StartsAt.UnixMilli(), d.Capacity, d.RatePerMin, d.ClaimWindow.Milliseconds(),
-		d.PassLifetime.Milliseconds(), string(d.Bound), boolToInt(d.RequiresUser), boolToInt(d.Captcha),
+		d.PassLifetime.Milliseconds(), string(d.Bound), boolToInt(d.RequiresUser), boolToInt(d.Captcha), d.Beacon,
 	}
 }
 
@@ -127,10 +129,11 @@ func (s *Store) writeTail(ctx context.Context, tx *sql.Tx, r *room) error {
 // write stores what changes in a locked room.
 func (s *Store) write(ctx context.Context, tx *sql.Tx, r *room) error {
 	_, err := s.exec(ctx, tx, `UPDATE waiting_rooms SET sale = $2, item = $3, mode = $4, gather_at = $5, starts_at = $6, capacity = $7, rate_per_min = $8,
-			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, message = $14, ended = $15, held = $16, stalled = $17,
-			stopped_at = $18, stopped_ms = $19, ticked_at = $20, credit = $21, extra = $22, lanes = $23, free = $24, promised = $25, root = $26,
-			drawn = $27, drawn_at = $28, brake = $29, commit_lag_ms = $30, ended_at = $31
+			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, beacon = $14, message = $15, ended = $16, held = $17, stalled = $18,
+			stopped_at = $19, stopped_ms = $20, ticked_at = $21, credit = $22, extra = $23, lanes = $24, free = $25, promised = $26, root = $27,
+			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35
 		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), boolToInt(r.held), boolToInt(r.stalled), r.stoppedAt,
-		r.stoppedMS, r.tickedAt, r.credit, r.extra, encode(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt)...)
+		r.stoppedMS, r.tickedAt, r.credit, r.extra, encode(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt,
+		r.beacon.round, r.beacon.signature, r.beacon.listedAt)...)
 	return err
 }

@@ -38,31 +38,33 @@ func (s *Service) tick(ctx context.Context, name string) error {
 			r.promised = f.openUnits + f.activeUnits
 			return s.store.write(ctx, tx, r)
 		}
-		if r.now < r.StartsAt.UnixMilli() { // gathering places need the stock for their outlook
+		if r.Mode == ModeDraw && !r.drawn() && r.now >= r.StartsAt.UnixMilli() {
+			if err := s.drawOrder(ctx, tx, r); err != nil {
+				return err
+			}
+		}
+		if r.now < r.StartsAt.UnixMilli() || r.Mode == ModeDraw && !r.drawn() { // gathering places need the stock for their outlook
 			if _, err := s.readStock(ctx, tx, r); err != nil {
 				return err
 			}
 			return s.store.write(ctx, tx, r)
-		}
-		if r.Mode == ModeDraw && !r.drawn() {
-			if err := s.drawOrder(ctx, tx, r); err != nil {
-				return err
-			}
 		}
 		if err := s.serve(ctx, tx, r, dt); err != nil {
 			return err
 		}
 		return s.store.write(ctx, tx, r)
 	})
-	switch {
+	switch log := s.opts.Logger.With(slog.String("room", name)); {
 	case errors.Is(err, ErrUnknownRoom): // another process has just ticked it
 		return nil
 	case err != nil:
 		return err
 	case after.drawn() && !before.drawn():
-		s.opts.Logger.InfoContext(ctx, "a waiting room has drawn its order", slog.String("room", name), slog.Int64("places", after.nDrawn), slog.String("root", after.root))
+		log.InfoContext(ctx, "a waiting room has drawn its order", slog.Int64("places", after.nDrawn), slog.String("root", after.root))
+	case after.listed() && !before.listed():
+		log.InfoContext(ctx, "a waiting room waits for its beacon", slog.Int64("places", after.nDrawn), slog.String("root", after.root), slog.Int64("round", after.beacon.round))
 	case after.ended == PhaseExhausted && before.ended == "":
-		s.opts.Logger.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.String("room", name), slog.Int64("waiting", after.joined-after.served()))
+		log.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.Int64("waiting", after.joined-after.served()))
 	}
 	return nil
 }

@@ -113,6 +113,11 @@ func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 		return Check{}, err
 	}
 	root, err := t.root()
+	if err == nil && r.Beacon != "" {
+		if err := r.beacon.verify(); err != nil {
+			return check("draw", false, "%v", err), nil
+		}
+	}
 	return check("draw", hex.EncodeToString(root) == r.root && t.size() == r.nDrawn, "%d places give the root %x, published is %s", t.size(), root, r.root), err
 }
 

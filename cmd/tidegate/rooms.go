@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/drand"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -65,6 +67,7 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 				return map[string]string{"message": args[1]}, nil
 			}),
 		verb("draw ROOM", "draw", "Show a waiting room after its draw, which happens by itself at the start", nil, nil),
+		beaconCommand(),
 		verb("close ROOM", "close", "Close a waiting room permanently", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
 			return "Close " + args[0] + " permanently? Those who wait are turned away, and its item can be ordered without a turn.", nil
 		}, nil),
@@ -118,6 +121,7 @@ type roomDefinition struct {
 	capacity, rate                          int
 	claim, pass                             time.Duration
 	anonymous, captcha                      bool
+	beacon                                  string
 	lanes                                   []string
 }
 
@@ -135,9 +139,11 @@ func (d *roomDefinition) flags(cmd *cobra.Command) {
 	f.StringVar(&d.bound, "bound", string(waitingroom.BoundStrict), "strict: who claims in time gets a unit; expected: more turns than units")
 	f.BoolVar(&d.anonymous, "anonymous", false, "accept visitors without a user")
 	f.BoolVar(&d.captcha, "captcha", false, "joining needs a solved challenge")
+	f.StringVar(&d.beacon, "beacon", "", "drand: the draw also depends on a public random value, which nobody knows while the list can be changed")
 	f.StringArrayVar(&d.lanes, "lane", nil, "lane as NAME=SHARE, or NAME=SHARE:TIER for callers of one tier; once for each lane (default: no lanes)")
 	for name, words := range map[string][]string{
 		"mode": {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)}, "bound": {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},
+		"beacon": {waitingroom.BeaconDrand},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 	}
@@ -179,10 +185,43 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 		Bound        string    `json:"bound"`
 		RequiresUser bool      `json:"requires_user"`
 		Captcha      bool      `json:"captcha"`
+		Beacon       string    `json:"beacon,omitempty"`
 		Lanes        []lane    `json:"lanes,omitempty"`
 	}{
-		d.sale, d.item, d.mode, gather, starts, d.capacity, d.rate, d.claim.Milliseconds(), d.pass.Milliseconds(), d.bound, !d.anonymous, d.captcha, lanes,
+		d.sale, d.item, d.mode, gather, starts, d.capacity, d.rate, d.claim.Milliseconds(), d.pass.Milliseconds(), d.bound, !d.anonymous, d.captcha, d.beacon, lanes,
 	}, nil
+}
+
+// beaconCommand is for servers that reach no relay of drand.
+func beaconCommand() apiCall {
+	var file string
+	return apiCall{
+		use: "beacon ROOM", short: "Give a waiting room the round of drand that its draw waits for", method: http.MethodPost, columns: roomInDetail, complete: roomNames,
+		long: "Give a waiting room the round of drand that its draw waits for. Servers fetch it themselves; if they cannot reach a relay (DRAND_URLS), fetch it elsewhere. " +
+			"The server verifies it. The room's draw says which round of which chain it needs: tidegate rooms show ROOM.",
+		example: "  curl -s https://api.drand.sh/CHAIN/public/ROUND > round.json && tidegate rooms beacon shoes --file round.json",
+		path:    pathOfRoomVerb("beacon"),
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&file, "file", "", "what a relay answered for the round, in JSON; - reads standard input")
+			_ = cmd.MarkFlagRequired("file") // fails only for an unknown flag
+		},
+		body: func(_ context.Context, api *internalAPI, _ []string) (any, error) {
+			in := io.Reader(os.Stdin)
+			if file != "-" {
+				f, err := os.Open(file)
+				if err != nil {
+					return nil, err
+				}
+				defer f.Close()
+				in = f
+			}
+			var round drand.Round
+			if err := json.NewDecoder(in).Decode(&round); err != nil || round.Round == 0 || round.Signature == "" {
+				return nil, fmt.Errorf(`--file must contain a round of drand, such as {"round": 1000, "signature": "b446…"}: %w`, cmp.Or(err, errors.New("round or signature is missing")))
+			}
+			return round, nil
+		},
+	}
 }
 
 type lane struct {
@@ -209,7 +248,7 @@ func verifyDrawCommand() *cobra.Command {
 		Use:   "verify-draw FILE",
 		Short: "Verify a draw by its list; - reads standard input",
 		Long: "Verify the list of a draw, which GET /v1/rooms/{room}/draw.csv of the public listener answers: the secret against the commitment, all places against " +
-			"the root, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start.",
+			"the root, the signature of the beacon, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start.",
 		Example: "  curl -s https://shop.example/v1/rooms/shoes/draw.csv | tidegate rooms verify-draw - --commitment 9f86d081…",
 		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -230,6 +269,13 @@ func verifyDrawCommand() *cobra.Command {
 	return cmd
 }
 
+func beaconOf(d waitingroom.VerifiedDraw) string {
+	if d.Round == 0 {
+		return "none: whoever knew the secret could have added places until the order suited"
+	}
+	return fmt.Sprintf("round %d of drand's quicknet", d.Round)
+}
+
 func verifyDraw(out io.Writer, list io.Reader, commitment, root string) error {
 	d, err := waitingroom.VerifyDraw(list)
 	if err != nil {
@@ -246,6 +292,7 @@ func verifyDraw(out io.Writer, list io.Reader, commitment, root string) error {
 		{"commitment", d.Commitment},
 		{"root", d.Root},
 		{"seed", d.Seed},
-		{"verified", "secret, list, seed and all positions"},
+		{"beacon", beaconOf(d)},
+		{"verified", "secret, beacon, list, seed and all positions"},
 	})
 }

@@ -12,11 +12,17 @@ func TestRoomCommands(t *testing.T) {
 	const room = `{"room":"shoes","phase":"held","claim_ms":90000}`
 	env, asked := internalFake(t, map[string]string{
 		"PUT /v1/rooms/shoes": room, "POST /v1/rooms/shoes/hold": room, "POST /v1/rooms/shoes/advance": room, "POST /v1/rooms/shoes/message": room,
-		"POST /v1/rooms/shoes/close":                      room,
+		"POST /v1/rooms/shoes/close": room, "POST /v1/rooms/shoes/beacon": room,
 		"GET /v1/rooms/shoes/places?limit=1000&user=ann":  `{"items":[{"number":3,"state":"left"},{"number":9,"state":"barred","position":4,"steps":[{"at":"t1","step":"joined"},{"at":"t2","step":"barred","by":"bob","cause":"bots"}]}],"next_cursor":null}`,
 		"GET /v1/rooms/shoes/places?limit=100&user=ann+b": `{"items":[],"next_cursor":null}`,
 	})
+	round := filepath.Join(t.TempDir(), "round.json")
+	if err := os.WriteFile(round, []byte(`{"round":1000,"randomness":"fe29","signature":"b446"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string][2]string{
+		"beacon shoes --file " + round:                                             {`POST /v1/rooms/shoes/beacon {"round":1000,"signature":"b446"}`, "phase  held"},
+		"put shoes --mode draw --beacon drand --starts 2099-01-02T00:00:00Z --yes": {`PUT /v1/rooms/shoes {"mode":"draw","gather_at":"2099-01-02T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","capacity":0,"rate_per_min":0,"claim_ms":90000,"pass_ms":600000,"bound":"strict","requires_user":true,"captcha":false,"beacon":"drand"}`, "phase  held"},
 		"put shoes --sale s --item i --mode draw --gather 2099-01-01T00:00:00Z --starts 2099-01-02T00:00:00Z --rate 600 --claim 1m --yes": {
 			`PUT /v1/rooms/shoes {"sale":"s","item":"i","mode":"draw","gather_at":"2099-01-01T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","capacity":0,"rate_per_min":600,"claim_ms":60000,"pass_ms":600000,"bound":"strict","requires_user":true,"captcha":false}`,
 			"phase  held",
@@ -36,6 +42,17 @@ func TestRoomCommands(t *testing.T) {
 		out, err := call(t, env, words...)
 		if err != nil || len(*asked) != 1 || strings.TrimSpace((*asked)[0]) != want[0] || !strings.Contains(out, want[1]) {
 			t.Errorf("%s: %v %q\n%s", args, err, *asked, out)
+		}
+	}
+	for what, text := range map[string]string{"round or signature is missing": "{}", "invalid character": "<html>", "no such file": ""} {
+		if err := os.WriteFile(round, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text == "" {
+			round += "x"
+		}
+		if out, err := call(t, env, "rooms", "beacon", "shoes", "--file", round); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v %s", text, err, out)
 		}
 	}
 }

@@ -3,12 +3,14 @@
 
     curl -s https://shop.example/v1/rooms/shoes/draw.csv | python3 verify.py
 
-Compare the commitment with the one that the room showed before its start.
+Compare the commitment with the one that the room showed before its start, and the signature of a beacon with what a relay of
+drand answers for the round: Python cannot verify it.
 """
 import hashlib, hmac, sys
 
 lines = [line.rstrip("\n").split(",") for line in sys.stdin]
-head, places = {fields[0]: fields[1] for fields in lines[:6]}, lines[7:]
+columns = next(i for i, fields in enumerate(lines) if fields[0] == "index")
+head, places = {fields[0]: fields[1] for fields in lines[:columns]}, lines[columns + 1 :]
 secret, n = bytes.fromhex(head["secret"]), int(head["n"])
 
 
@@ -36,7 +38,8 @@ def position(seed, n, index):  # a Feistel network of ten rounds, repeated while
 
 
 leaves = [sha(b"\x00", "\n".join([head["room"], *fields[:-1]]).encode()) for fields in places]
-seed = sha(b"tidegate draw\n", secret, bytes.fromhex(head["root"]))
+beacon = bytes.fromhex(head.get("signature", ""))  # of the round of drand, in a room with a beacon
+seed = sha(b"tidegate draw with beacon\n" if beacon else b"tidegate draw\n", secret, bytes.fromhex(head["root"]), beacon)
 lanes = {}  # positions by lane, which is "" in a room without lanes
 for fields in places:
     lanes.setdefault("".join(fields[3:-1]), []).append(int(fields[-1]))
@@ -45,10 +48,10 @@ checks = {
     "the secret is the committed one": sha(secret).hex() == head["commitment"],
     "the list has all places": len(leaves) == n and all(int(f[0]) == i for i, f in enumerate(places)),
     "the root is of this list": root(leaves).hex() == head["root"],
-    "the seed is of secret and root": seed.hex() == head["seed"],
+    "the seed is of secret, root and beacon": seed.hex() == head["seed"],
     "every position is of the seed": all(position(seeds[lane], len(at), i) + 1 == p for lane, at in lanes.items() for i, p in enumerate(at)),
 }
 for what, ok in checks.items():
     print("ok   " if ok else "WRONG", what)
-print(f"{n} places, commitment {head['commitment']}")
+print(f"{n} places, commitment {head['commitment']}" + (f", round {head['round']} of drand: {beacon.hex()}" if beacon else ""))
 sys.exit(not all(checks.values()))

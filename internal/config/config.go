@@ -65,11 +65,12 @@ type Config struct {
 	Secret         Secret // embedded: may be empty, then the data folder holds one
 	PreviousSecret Secret // empty: none
 	Namespace      string
-	Durability     string // of reservations in Redis; empty: as Redis is configured
-	HistoryDays    int    // how long the history of bans and logins is kept; 0: for ever
-	MaxRemembered  int    // orders that an API remembers: uncommitted ones, and as many committed ones
-	RoomDays       int    // how long waiting rooms are kept after their end; 0: for ever
-	Reports        string // the worker's folder; empty: no reports
+	Durability     string   // of reservations in Redis; empty: as Redis is configured
+	HistoryDays    int      // how long the history of bans and logins is kept; 0: for ever
+	MaxRemembered  int      // orders that an API remembers: uncommitted ones, and as many committed ones
+	DrandRelays    []string // base URLs
+	RoomDays       int      // how long waiting rooms are kept after their end; 0: for ever
+	Reports        string   // the worker's folder; empty: no reports
 
 	TracesEndpoint string // base URL of a collector; empty: no tracing
 	TracesSampler  string // standard name of a sampler
@@ -150,6 +151,7 @@ func (c *Config) settings() []setting {
 		{"RULES_FILE", "YAML file of the admission rules (default: the built-in rules)", "", true, file(&c.RulesFile)},
 		{"PASS_KEY_FILE", "PEM file with the private key of waiting rooms' passes, RSA (RS256) or Ed25519 (EdDSA), the same in all processes (default: an Ed25519 key derived from SECRET)", "", false, file(&c.PassKeyFile)},
 		{"PASS_KEY_FILE_PREVIOUS", "second PASS_KEY_FILE while it is changed: accepted in passes, never used for new ones", "", false, file(&c.PassKeyBefore)},
+		{"DRAND_URLS", "relays of drand for waiting rooms with a beacon, comma-separated; no others are asked", "https://api.drand.sh,https://drand.cloudflare.com", false, relays(&c.DrandRelays)},
 		{"KOALA_FILE", "Koala rule file, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
 		{"KOALA_ZONE", "time zone in which the days of KOALA_FILE begin", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key from which all keyed hashes and signatures are derived, at least 32 characters (default of the embedded server: generated, kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},

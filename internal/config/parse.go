@@ -254,6 +254,21 @@ func fields(field *[]string) func(string) error {
 	}
 }
 
+// relays are base URLs, which may have a path.
+func relays(field *[]string) func(string) error {
+	return func(value string) error {
+		for part := range strings.SplitSeq(value, ",") {
+			part = strings.TrimSpace(part)
+			u, err := url.Parse(part)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+				return fmt.Errorf("must be base URLs, such as https://api.drand.sh, got %q", part)
+			}
+			*field = append(*field, part)
+		}
+		return nil
+	}
+}
+
 func hostnames(field *[]string) func(string) error {
 	return func(value string) error {
 		for part := range strings.SplitSeq(value, ",") {

@@ -70,6 +70,7 @@ var (
 	holdRoute    = roomVerb("hold", "Hold a room: nobody gets a turn, and nobody lapses")
 	resumeRoute  = roomVerb("resume", "Continue a room that is held")
 	drawRoute    = roomVerb("draw", "The room after its draw, which happens by itself at the start; 409 before")
+	beaconRoute  = roomVerb("beacon", "Give a room the round of drand that its draw waits for; idempotent")
 	closeRoute   = roomVerb("close", "End a room for good: those who wait are turned away, and its item needs no turn any more")
 	placesRoute  = huma.Operation{
 		OperationID: "list-places", Method: http.MethodGet, Path: roomPath + "/places", Summary: "Places by their numbers; with user, all that a user has had",
@@ -189,6 +190,7 @@ func (a *API) registerRooms(docs huma.API) {
 	register(a, docs, auth.ForOperators, resumeRoute, rooms.Verb(all.Resume))
 	register(a, docs, auth.ForOperators, closeRoute, rooms.Verb(all.Close))
 	register(a, docs, auth.ForOperators, drawRoute, a.roomAdmin.Draw)
+	register(a, docs, auth.ForOperators, beaconRoute, a.roomAdmin.Beacon)
 	register(a, docs, auth.ForOperators, advanceRoute, a.roomAdmin.Advance)
 	register(a, docs, auth.ForOperators, rateRoute, a.roomAdmin.Rate)
 	register(a, docs, auth.ForOperators, messageRoute, a.roomAdmin.Message)

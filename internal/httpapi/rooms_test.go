@@ -363,6 +363,8 @@ func TestRoomDefinitions(t *testing.T) {
 		`{"mode":"fifo","lanes":[{"lane":"a","share":1},{"lane":"b","share":1,"rate":1}],` + starts + `}`:              "body.lanes[1].rate",
 		`{"mode":"fifo","lanes":[{"lane":"a","share":1},{"lane":"B","share":1}],` + starts + `}`:                       `named with 1 to 64 of a-z, 0-9 and -, got \"B\"`,
 		`{"mode":"fifo","lanes":[{"lane":"a","share":1,"tier":"x"},{"lane":"b","share":1,"tier":"x"}],` + starts + `}`: "one lane without a tier",
+		`{"mode":"fifo","beacon":"drand",` + starts + `}`:                                                              `"location":"body.beacon","message":"must be absent in mode fifo`,
+		`{"mode":"draw","beacon":"dice",` + starts + `}`:                                                               "body.beacon",
 		`{"mode":"fifo","captcha":true,` + starts + `}`:                                                                "this server cannot make challenges",
 		`{"mode":"fifo","requires_user":false,"sale":"s","item":"i",` + starts + `}`:                                   "body.requires_user",
 		`{"mode":"fifo","sale":"flash","item":"shoe",` + starts + `}`:                                                  "sells nothing",
@@ -608,6 +610,62 @@ func TestDrawIsPublished(t *testing.T) {
 	}
 	if list.Header().Get("Content-Type") != "text/csv; charset=utf-8; header=present" {
 		t.Errorf("%v", list.Header())
+	}
+}
+
+// TestDrawWithBeacon: the round is named at once, the root is published at the start, and only the round's signature is taken. It is one that
+// nobody can have yet.
+func TestDrawWithBeacon(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h, operate := b.Public(), b.Internal()
+	call(operate, "PUT", door, definitionOf("draw", time.Second, `,"beacon":"drand"`))
+	call(h, "POST", doorPlace, "", "X-User-ID", "ann")
+	type drawn struct {
+		Draw struct {
+			Root, Seed *string
+			N          int
+			Beacon     struct {
+				Round     int64
+				At        time.Time
+				Signature *string
+			}
+		}
+	}
+	show := func() (d drawn) { return into[drawn](t, matchesDocument(t, h, "GET", door, "", roomed, 200)) }
+	round := show().Draw.Beacon.Round
+	body := func(round int64, signature string) string {
+		return fmt.Sprintf(`{"round":%d,"signature":%q}`, round, signature)
+	}
+	const signed1000 = "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39"
+	if w := matchesDocument(t, operate, "POST", door+"/beacon", body(1000, signed1000), roomed+"/beacon", 409); !strings.Contains(w.Body.String(), "waits for a round only after its start") {
+		t.Errorf("%s", w.Body)
+	}
+	for deadline := time.Now().Add(10 * time.Second); show().Draw.Root == nil && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	d := show().Draw
+	if d.N != 1 || d.Seed != nil || d.Beacon.Round != round || d.Beacon.Signature != nil || time.Until(d.Beacon.At) < 5*time.Second {
+		t.Errorf("%+v", d)
+	}
+	for body, want := range map[string]string{
+		body(round, signed1000):           `"location":"body.signature","message":"must be that of round`,
+		body(round, "b446"):               "body.signature",
+		body(0, signed1000):               "body.round",
+		`{"round":1000}`:                  "body",
+		`{"round":1000,"randomness":"0"}`: "body",
+	} {
+		if w := matchesDocument(t, operate, "POST", door+"/beacon", body, roomed+"/beacon", 422); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %s", body, w.Body)
+		}
+	}
+	if w := matchesDocument(t, operate, "POST", door+"/beacon", body(1000, signed1000), roomed+"/beacon", 409); !strings.Contains(w.Body.String(), fmt.Sprint("needs round ", round)) {
+		t.Errorf("%s", w.Body)
+	}
+	if w := matchesDocument(t, operate, "POST", door+"/draw", "", roomed+"/draw", 409); !strings.Contains(w.Body.String(), fmt.Sprint("round ", round)) || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+	if w := matchesDocument(t, h, "GET", door+"/draw.csv", "", roomed+"/draw.csv", 409); !strings.Contains(w.Body.String(), "has not drawn") {
+		t.Errorf("%s", w.Body)
 	}
 }
 

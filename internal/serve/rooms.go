@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"crypto"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/drand"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -24,6 +26,9 @@ func (p *Process) addRooms(cfg *config.Config, h *HTTP, gate *admission.Gate) (*
 	rooms := waitingroom.New(h.Rooms, waitingroom.Options{
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Signer: signer, PreviousSigner: before, Stock: h.Orders.RoomStock(), Logger: p.Log,
 		KeepAfterEnd: time.Duration(cfg.RoomDays) * 24 * time.Hour,
+		Beacon: func(ctx context.Context, round int64) (signature string, err error) {
+			return drand.Quicknet.Fetch(ctx, cfg.DrandRelays, round)
+		},
 		Banned: func(user string) (why, by string) {
 			ban, _, banned := gate.Banned(admission.Request{User: user})
 			switch {

@@ -3,6 +3,7 @@ package rooms
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
@@ -110,6 +111,26 @@ func (h *Admin) Message(ctx context.Context, in *messageInput) (*operatorRoomOut
 	})
 }
 
+type beaconInput struct {
+	RoomName
+	Body struct {
+		Round      int64  `json:"round" minimum:"1" doc:"The round that the room waits for"`
+		Signature  string `json:"signature" maxLength:"96" pattern:"^[0-9a-fA-F]{96}$" patternDescription:"96 hexadecimal digits" doc:"Of the round; it is verified with the public key of the network"`
+		Randomness string `json:"randomness,omitempty" maxLength:"64" doc:"Ignored: part of what relays of drand answer"`
+		Because
+	} `nameHint:"RoomBeacon"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *beaconInput) AuditDetail() any { return in.Body }
+
+// Beacon gives a room the round that its draw waits for.
+func (h *Admin) Beacon(ctx context.Context, in *beaconInput) (*operatorRoomOutput, error) {
+	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.SetBeacon(ctx, in.Room, in.Body.Round, in.Body.Signature, in.Body.by(ctx))
+	})
+}
+
 // drawWithin is how long Draw waits: the order is drawn within a tick of the start.
 const drawWithin = 5 * time.Second
 
@@ -130,13 +151,17 @@ func (h *Admin) Draw(ctx context.Context, in *verbInput) (*operatorRoomOutput, e
 		case s.Draw == nil:
 			p.Detail = "room " + in.Room + " has the mode fifo, and draws nothing"
 			return nil, p
-		case s.Draw.Root != "":
+		case s.Draw.Seed != "":
 			return operatorAnswer(&s), nil
 		case s.Phase == waitingroom.PhaseClosed || s.Phase == waitingroom.PhaseExhausted:
 			p.Detail = "room " + in.Room + " has ended, and was not drawn"
 			return nil, p
 		case s.Now.Before(s.StartsAt):
 			p.Detail, p.RetryAfter = "room "+in.Room+" draws at its start", s.StartsAt.Sub(s.Now)
+			return nil, p
+		case s.Draw.Root != "":
+			b := s.Draw.Beacon
+			p.Detail, p.RetryAfter = fmt.Sprintf("room %s draws with round %d of drand, which is signed at %s", in.Room, b.Round, b.At.Format(time.RFC3339)), max(time.Second, b.At.Sub(s.Now))
 			return nil, p
 		}
 		select {

@@ -55,11 +55,22 @@ type pollView struct {
 type drawView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Commitment string  `json:"commitment" doc:"SHA-256 of the secret, in hexadecimal"`
-	Root       *string `json:"root" doc:"Of the Merkle tree of all who take part; null before the draw"`
-	N          *int64  `json:"n" doc:"How many take part; null before the draw"`
-	Seed       *string `json:"seed" doc:"The SHA-256 of \"tidegate draw\\n\", secret and root; null before the draw"`
-	Secret     *string `json:"secret" doc:"null before the draw"`
+	Commitment string      `json:"commitment" doc:"SHA-256 of the secret, in hexadecimal"`
+	Root       *string     `json:"root" doc:"Of the Merkle tree of all who take part; null before starts_at"`
+	N          *int64      `json:"n" doc:"How many take part; null before starts_at"`
+	Seed       *string     `json:"seed" doc:"The SHA-256 of \"tidegate draw\\n\", secret and root; with a beacon, of \"tidegate draw with beacon\\n\", secret, root and signature. null before the draw"`
+	Secret     *string     `json:"secret" doc:"null before the draw"`
+	Beacon     *beaconView `json:"beacon,omitempty" doc:"In a room with a beacon: the public random value that the draw depends on and waits for"`
+}
+
+type beaconView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Network   string    `json:"network" enum:"quicknet" doc:"Of drand"`
+	Chain     string    `json:"chain" doc:"Hash of the network, which is part of the URLs of its rounds"`
+	Round     int64     `json:"round" doc:"Changes with starts_at, and if the list of those who take part is complete only when the round is near"`
+	At        time.Time `json:"at" doc:"When the round is signed, after which the order is drawn"`
+	Signature *string   `json:"signature" doc:"Of the round, in hexadecimal; null before"`
 }
 
 type roomOutput struct {
@@ -81,7 +92,16 @@ func viewRoom(s *waitingroom.Status) RoomView {
 	if d := s.Draw; d != nil {
 		v.Draw = &drawView{Commitment: d.Commitment}
 		if d.Root != "" {
-			v.Draw.Root, v.Draw.N, v.Draw.Seed, v.Draw.Secret = &d.Root, &d.N, &d.Seed, &d.Secret
+			v.Draw.Root, v.Draw.N = &d.Root, &d.N
+		}
+		if d.Seed != "" {
+			v.Draw.Seed, v.Draw.Secret = &d.Seed, &d.Secret
+		}
+		if b := d.Beacon; b != nil {
+			v.Draw.Beacon = &beaconView{Network: b.Network, Chain: b.Chain, Round: b.Round, At: jsontime.Instant(b.At)}
+			if b.Signature != "" {
+				v.Draw.Beacon.Signature = &b.Signature
+			}
 		}
 	}
 	return v

@@ -73,7 +73,7 @@
     const draw = part('details', 'draw');
     draw.innerHTML = '<summary>How the order is drawn</summary><p>Before anybody joined, the shop published a fingerprint of a secret. At the start, ' +
       'the list of all who joined and the secret together give the order, so nobody could choose a place. ' +
-      'Afterwards both are published, and <a>anybody can check the whole order</a>.</p>';
+      'Afterwards both are published, and <a>anybody can check the whole order</a>.</p><p hidden class="tidegate-beacon"></p>';
     draw.querySelector('a').href = `${url}/draw.csv`;
     const say = (e, s) => { if (e.textContent !== s) e.textContent = s; };
     const show = (e, on) => { e.hidden = !on; };
@@ -117,6 +117,7 @@
         if (place.eta) line += ` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.`;
       } else if (state === 'turn') line = `Take it before ${clock(place.turn_until)}, or it goes to the next.`;
       else if (state === 'admitted') line = `${sells ? 'Order' : 'Go on'} before ${clock(place.pass_until)}.`;
+      else if (state === 'gathering' && doc.draw && doc.draw.root) line = `The list is complete. The order is drawn at ${clock(doc.draw.beacon.at)}.`;
       else if (doc.phase === 'scheduled' || state === 'gathering') line = `It starts at ${clock(doc.starts_at)}. ${doc.draw ? 'It does not matter when you join before then, and you may close this page.' : 'Who comes first is first.'}`;
       else if (again) line = 'You may join again, at the end.';
       say(detail, paused && !['done', 'barred'].includes(state) ? text[doc.phase] : line);
@@ -127,6 +128,9 @@
       show(go, state === 'admitted' && !!box.dataset.continue);
       show(leave, ['gathering', 'waiting', 'turn', 'admitted'].includes(state));
       show(draw, !!doc.draw);
+      const beacon = doc.draw && doc.draw.beacon;
+      if (beacon) say(draw.querySelector('.tidegate-beacon'), `The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which nobody knows, not even the shop, before ${clock(beacon.at)}.`);
+      show(draw.querySelector('.tidegate-beacon'), !!beacon);
       draw.querySelector('a').toggleAttribute('hidden', !(doc.draw && doc.draw.seed));
       if (box.dataset.continue) go.href = box.dataset.continue;
       if (state === 'admitted' && !admitted) box.dispatchEvent(new CustomEvent('tidegate:admitted', { bubbles: true, detail: place }));
