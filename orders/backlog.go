@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -14,23 +15,17 @@ type Backlog struct {
 	Oldest time.Duration
 }
 
-// outboxes returns the items with orders in their outbox, and how many these are altogether, in one round trip. Beside an error it returns those
+// outboxes returns the items with orders in their outbox, and how many these are altogether. Beside an error it returns those
 // of the servers that answered.
 func (w *catalogWatch) outboxes(ctx context.Context) (items []*cachedItem, orders int, err error) {
 	all := w.remembered()
 	counts := make([]*redis.IntCmd, len(all))
-	_, err = w.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, ci := range all {
-			counts[i] = countOutbox(ctx, p, ci)
-		}
-		return nil
-	})
-	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		err = nil // of one item
-	}
+	_ = w.pipelined(ctx, len(all), func(p redis.Pipeliner, i int) { counts[i] = countOutbox(ctx, p, all[i]) })
 	for i, ci := range all {
-		if redis.HasErrorPrefix(counts[i].Err(), "WRONGTYPE") {
+		if failed := counts[i].Err(); redis.HasErrorPrefix(failed, "WRONGTYPE") {
 			_ = w.forgotten(ci)
+		} else {
+			err = cmp.Or(err, failed)
 		}
 		if n := int(counts[i].Val()); n > 0 {
 			items, orders = append(items, ci), orders+n
@@ -44,7 +39,7 @@ func countOutbox(ctx context.Context, rdb redis.Cmdable, ci *cachedItem) *redis.
 	return rdb.ZCount(ctx, ci.keys[outboxKey], "-inf", "1e15") // scores are times in ms; not (+inf, which the embedded server takes for +inf
 }
 
-// Backlog counts uncommitted orders in two round trips, however many there are. Items that are recovering are left out.
+// Backlog counts uncommitted orders, in as many round trips however many these are. Items that are recovering are left out.
 func (a *verifier) Backlog(ctx context.Context) (Backlog, error) {
 	items, orders, err := a.sales.outboxes(ctx)
 	if err != nil || orders == 0 {
@@ -52,12 +47,7 @@ func (a *verifier) Backlog(ctx context.Context) (Backlog, error) {
 	}
 	b := Backlog{Orders: orders}
 	oldest := make([]*redis.StringSliceCmd, len(items))
-	if _, err := a.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, ci := range items {
-			oldest[i] = p.ZRange(ctx, ci.keys[outboxKey], 0, 0)
-		}
-		return nil
-	}); err != nil {
+	if err := a.pipelined(ctx, len(items), func(p redis.Pipeliner, i int) { oldest[i] = p.ZRange(ctx, items[i].keys[outboxKey], 0, 0) }); err != nil {
 		return Backlog{}, unavailable(err)
 	}
 	now, _ := a.clock.now()

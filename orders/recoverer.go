@@ -173,17 +173,14 @@ func (rc *recoverer) tryLead(ctx context.Context, sale string, fn func(context.C
 
 // highestEpoch returns the highest epoch of the sale that is known to the database, this process or Redis.
 func (rc *recoverer) highestEpoch(ctx context.Context, l *listing) (int64, error) {
-	leads := make([]*redis.StringCmd, len(l.Items))
-	if _, err := rc.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, ci := range l.all() {
-			leads[i] = p.HGet(ctx, ci.lead, "epoch")
-		}
-		return nil
-	}); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return 0, unavailable(err)
-	}
+	items := l.all()
+	leads := make([]*redis.StringCmd, len(items))
+	_ = rc.pipelined(ctx, len(items), func(p redis.Pipeliner, i int) { leads[i] = p.HGet(ctx, items[i].lead, "epoch") })
 	highest := max(l.Epoch, rc.regressions.unresolved(l))
 	for _, cmd := range leads {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return 0, unavailable(err)
+		}
 		epoch, _ := cmd.Int64() // a leader that is lost or cannot be read is none
 		if epoch > highest {
 			rc.regressions.regressed(ctx, l.ID, epoch, "its epoch in Redis")
@@ -209,11 +206,7 @@ func (rc *recoverer) intact(ctx context.Context, l *listing) (bool, error) {
 // writable writes a probe key beside the keys of each item, which expires after a second. A server that answers but refuses
 // writes, because it is full for example, would make each attempt raise the epoch in vain.
 func (rc *recoverer) writable(ctx context.Context, l *listing) error {
-	_, err := rc.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range l.Items {
-			p.Set(ctx, rc.probeKey(l.ID, l.Items[i].ID), "", probeFor)
-		}
-		return nil
-	})
-	return unavailable(err)
+	return unavailable(rc.pipelined(ctx, len(l.Items), func(p redis.Pipeliner, i int) {
+		p.Set(ctx, rc.probeKey(l.ID, l.Items[i].ID), "", probeFor)
+	}))
 }

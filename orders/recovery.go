@@ -178,14 +178,9 @@ func (rc *recoverer) awaitHandOver(ctx context.Context, lead Lead) (late []Reser
 // before it dropped the keys whose orders it had committed.
 func (rc *recoverer) keysBefore(ctx context.Context, l *listing) ([]*cachedItem, error) {
 	var found, chunk []*cachedItem
-	look := func() error { // in one round trip: there may have been thousands of attempts
+	look := func() error { // some at a time: there may have been thousands of attempts
 		counts := make([]*redis.IntCmd, len(chunk))
-		if _, err := rc.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, ci := range chunk {
-				counts[i] = p.Exists(ctx, ci.keys...)
-			}
-			return nil
-		}); err != nil {
+		if err := rc.pipelined(ctx, len(chunk), func(p redis.Pipeliner, i int) { counts[i] = p.Exists(ctx, chunk[i].keys...) }); err != nil {
 			return unavailable(err)
 		}
 		for i, ci := range chunk {

@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -48,17 +49,32 @@ func script(name string) *redis.Script {
 	return redisscript.Repeatable(source)
 }
 
-// runAll runs a script once for each list of keys, in one round trip to each server, and returns the commands; nil where keys is.
+// perTrip is how many commands or scripts are sent in one round trip. Its timeout is meant for one answer: a slow server would never answer a
+// thousand in time, however often they are repeated.
+const perTrip = 100
+
+// pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own.
+func (c *core) pipelined(ctx context.Context, n int, add func(p redis.Pipeliner, i int)) (err error) {
+	for from := 0; from < n; from += perTrip {
+		_, failed := c.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := from; i < min(from+perTrip, n); i++ {
+				add(p, i)
+			}
+			return nil
+		})
+		err = cmp.Or(err, failed)
+	}
+	return err
+}
+
+// runAll runs a script once for each list of keys, and returns the commands; nil where keys is.
 func (c *core) runAll(ctx context.Context, script *redis.Script, keys [][]string, args [][]any) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(keys))
 	run := func(script func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd, due func(i int) bool) {
-		_, _ = c.base.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
-			for i := range keys {
-				if due(i) {
-					cmds[i] = script(ctx, p, keys[i], args[i]...)
-				}
+		_ = c.pipelined(ctx, len(keys), func(p redis.Pipeliner, i int) { // each command has its error
+			if due(i) {
+				cmds[i] = script(ctx, p, keys[i], args[i]...)
 			}
-			return nil
 		})
 	}
 	run(script.EvalSha, func(i int) bool { return keys[i] != nil })
