@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/stock"
 )
 
 // RoomStock is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
@@ -165,15 +167,15 @@ func (t *RoomStock) item(ctx context.Context, sale, item string) (*cachedItem, e
 // Look returns the free units of an item, whether no more will be added, how long its accepted orders wait for their commit (the 95th
 // percentile of those that wait, at least the third longest; 0: fewer wait), and for each user, who was admitted at since, the order that
 // used the right to order, "revoked" if Revoke has taken it back, or "". It returns ErrConflict for an item whose orders need no turn of the room.
-func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (free int, final bool, lag time.Duration, used []string, err error) {
+func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (stock.Supply, error) {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
-		return 0, false, 0, nil, err
+		return stock.Supply{}, err
 	}
 	// Before Redis is asked: whose order is found here has no free unit there any more.
 	before, err := t.usedBefore(ctx, ci, users, since)
 	if err != nil {
-		return 0, false, 0, nil, err
+		return stock.Supply{}, err
 	}
 	args := make([]any, 2, 2+len(users))
 	args[0], args[1] = room, t.seen(ci)
@@ -184,39 +186,35 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 		return supplyScript.Run(ctx, t.rdb, ci.keys, args...).Slice()
 	})
 	if err != nil {
-		return 0, false, 0, nil, err
+		return stock.Supply{}, err
 	}
 	d := decoder{reply: reply}
 	if len(d.reply) == 0 {
-		return 0, false, 0, nil, t.forgotten(ci)
+		return stock.Supply{}, t.forgotten(ci)
 	}
 	if guarded := d.int64() == 1; !guarded || ci.item.Room != room {
 		if ci.item.Room == room {
 			t.repair(sale, item, room)
 		}
-		return 0, false, 0, nil, fmt.Errorf("%w: orders of item %s/%s do not need a turn of room %s", ErrConflict, sale, item, room)
+		return stock.Supply{}, fmt.Errorf("%w: orders of item %s/%s do not need a turn of room %s", ErrConflict, sale, item, room)
 	}
-	free = int(d.int64())
+	supply := stock.Supply{Free: int(d.int64()), Final: ci.item.Final, Sale: stock.SaleState(d.string()), Used: make([]string, len(users))}
 	if id, err := ParseID(d.string()); err == nil {
 		now, _ := t.clock.now()
-		lag = max(0, now.Sub(id.time()))
+		supply.Lag = max(0, now.Sub(id.time()))
 	}
-	used = make([]string, len(users))
-	for i := range used {
-		used[i] = d.string()
-		if taken, ok := strings.CutPrefix(used[i], revoked+" "); ok {
-			used[i] = ""
+	for i := range users {
+		order := d.string()
+		if taken, ok := strings.CutPrefix(order, "revoked "); ok {
+			order = ""
 			if ms, err := strconv.ParseInt(taken, 10, 64); err == nil && ms >= since[i].UnixMilli() {
-				used[i] = revoked
+				order = stock.Revoked
 			}
 		}
-		used[i] = cmp.Or(used[i], before[i])
+		supply.Used[i] = cmp.Or(order, before[i])
 	}
-	return free, ci.item.Final, lag, used, d.err
+	return supply, d.err
 }
-
-// revoked is what Look returns of a right that was taken back; no order has it as its id.
-const revoked = "revoked"
 
 // repair writes the item's definition to Redis again, in the background: a process of a version that does not know rooms has written it.
 func (t *RoomStock) repair(sale, item, room string) {
@@ -252,6 +250,6 @@ func (t *RoomStock) Unsettled(ctx context.Context, sale, item string) (bool, err
 	if unsettled, err := t.store.Unsettled(ctx, sale, item); err != nil || unsettled {
 		return true, err
 	}
-	free, _, _, _, err := t.Look(ctx, sale, item, ci.item.Room, nil, nil)
-	return free > 0, err
+	supply, err := t.Look(ctx, sale, item, ci.item.Room, nil, nil)
+	return supply.Free > 0, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidegate/tidegate/internal/stock"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
@@ -65,9 +66,9 @@ func TestATurnIsGoodForOneOrder(t *testing.T) {
 	if again := in.order(ps[0], sale.ID, "ann", "k1", 2); !again.Replayed || again.Order.ID != first.Order.ID {
 		t.Errorf("the same request again: %+v", again)
 	}
-	free, final, _, used, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"bob", "ann"}, make([]time.Time, 2))
-	if err != nil || free != 8 || final || used[0] != "" || used[1] != first.Order.ID.String() {
-		t.Errorf("free %d, final %t, used %q, %v", free, final, used, err)
+	got, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"bob", "ann"}, make([]time.Time, 2))
+	if err != nil || got.Free != 8 || got.Final || got.Used[0] != "" || got.Used[1] != first.Order.ID.String() || got.Sale != stock.Open {
+		t.Errorf("%+v, %v", got, err)
 	}
 
 	admit("bob", 1, 50*time.Millisecond)
@@ -83,8 +84,8 @@ func TestATurnIsGoodForOneOrder(t *testing.T) {
 	}
 	refused("a pass that was taken back", "bob", "k1", 1)
 	for since, want := range map[time.Time]string{now: "revoked", now.Add(-time.Second): "revoked", now.Add(time.Millisecond): ""} {
-		if _, _, _, used, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"bob"}, []time.Time{since}); err != nil || used[0] != want {
-			t.Errorf("admitted %v after the one that was revoked: %q, %v", since.Sub(now), used, err)
+		if got, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"bob"}, []time.Time{since}); err != nil || got.Used[0] != want {
+			t.Errorf("admitted %v after the one that was revoked: %q, %v", since.Sub(now), got.Used, err)
 		}
 	}
 	if err := turns.Admit(t.Context(), sale.ID, "shoe", "room", "bob", now, 1, time.Minute); err != nil {
@@ -102,9 +103,51 @@ func TestATurnIsGoodForOneOrder(t *testing.T) {
 	if out := in.order(ps[0], sale.ID, "eve", "k1", 1); !out.Admitted() {
 		t.Errorf("without a room: %+v", out)
 	}
-	if _, _, _, _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrConflict) {
+	if _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("look at an item without a room: %v", err)
 	}
+}
+
+// A room learns from Redis why nobody can order, by Redis' clock.
+func TestARoomSeesItsSale(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	sale, turns := in.guarded(p)
+	looks := func(want stock.SaleState) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the sale is %q", want), func() bool {
+			got, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil)
+			return err == nil && got.Sale == want
+		})
+	}
+	change := func(alter func(s *orders.Sale)) {
+		t.Helper()
+		now, err := p.store.Sale(t.Context(), sale.ID)
+		must(t, err)
+		alter(&now)
+		_, _, err = p.PutSale(t.Context(), now)
+		must(t, err)
+	}
+	looks(stock.Open)
+	set := func(to orders.Switch) {
+		t.Helper()
+		_, err := p.SetSwitch(t.Context(), sale.ID, to)
+		must(t, err)
+	}
+	set(orders.SwitchPaused)
+	looks(stock.Paused)
+	set(orders.SwitchOpen)
+	looks(stock.Open)
+	change(func(s *orders.Sale) { s.StartsAt = time.Now().Add(2 * time.Second) })
+	looks(stock.NotStarted)
+	looks(stock.Open)
+	change(func(s *orders.Sale) { s.EndsAt = time.Now().Add(time.Second) })
+	looks(stock.Ended)
+	change(func(s *orders.Sale) { s.EndsAt = time.Now().Add(time.Hour) })
+	looks(stock.Open)
+	set(orders.SwitchClosed)
+	looks(stock.Ended)
 }
 
 // Many requests of one turn at once are one order.
@@ -263,9 +306,9 @@ func TestAnOrderWhileARoomLooksAfterARecovery(t *testing.T) {
 	})))
 	for range 2 {
 		in.answered("look", func() error {
-			free, _, _, used, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"ann"}, []time.Time{since})
-			if err == nil && used[0] != "" && free != sale.Items[0].Stock-1 {
-				t.Errorf("%d units are free, and ann has used her turn", free)
+			got, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"ann"}, []time.Time{since})
+			if err == nil && got.Used[0] != "" && got.Free != sale.Items[0].Stock-1 {
+				t.Errorf("%d units are free, and ann has used her turn", got.Free)
 			}
 			return err
 		})
@@ -280,7 +323,7 @@ func TestARoomDoesNotLookAtAnotherRedis(t *testing.T) {
 	sale, turns := in.guarded(p)
 	key := fmt.Sprintf("%s:{%s:shoe}:1:item", in.namespace, sale.ID)
 	must(t, in.rdb.HSet(t.Context(), key, "server", "another").Err())
-	if _, _, _, _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrRecovering) {
+	if _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrRecovering) {
 		t.Errorf("%v", err)
 	}
 }

@@ -24,12 +24,9 @@ func (h *house) drawWithBeacon() *waitingroom.Beacon {
 
 func (h *house) draw() *waitingroom.Draw {
 	h.Helper()
-	s, err := h.rooms.Room(h.Context(), name)
-	if err != nil {
-		h.Fatal(err)
-	}
-	return s.Draw
+	return h.status().Draw
 }
+
 
 // Nobody can know the order while the list can still be changed: the root is published before the round is signed, and the draw waits for it.
 func TestBeacon(t *testing.T) {

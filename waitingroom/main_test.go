@@ -26,6 +26,7 @@ type shop struct {
 	final     bool
 	unsettled bool
 	away      bool
+	sale      waitingroom.SaleState
 	lag       time.Duration
 	room      string
 	admitted  map[string]int       // user → units
@@ -86,28 +87,40 @@ func (s *shop) Revoke(_ context.Context, _, _, _, user string, since time.Time) 
 	return s.orders[user] != "", nil
 }
 
-func (s *shop) Look(_ context.Context, _, _, room string, users []string, since []time.Time) (free int, final bool, lag time.Duration, used []string, err error) {
+func (s *shop) Look(_ context.Context, _, _, room string, users []string, since []time.Time) (waitingroom.Supply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away {
-		return 0, false, 0, nil, fmt.Errorf("%w: away", waitingroom.ErrUnavailable)
+		return waitingroom.Supply{}, fmt.Errorf("%w: away", waitingroom.ErrUnavailable)
 	}
 	if s.room != room {
-		return 0, false, 0, nil, fmt.Errorf("%w: the item has the room %q", waitingroom.ErrConflict, s.room)
+		return waitingroom.Supply{}, fmt.Errorf("%w: the item has the room %q", waitingroom.ErrConflict, s.room)
 	}
-	used = make([]string, len(users))
+	used := make([]string, len(users))
 	for i, user := range users {
 		if used[i] = s.orders[user]; used[i] == "" && !s.revoked[user].Before(since[i]) {
 			used[i] = waitingroom.Revoked
 		}
 	}
-	return s.free, s.final, s.lag, used, nil
+	return waitingroom.Supply{Free: s.free, Final: s.final, Lag: s.lag, Sale: s.sale, Used: used}, nil
 }
 
 func (s *shop) Unsettled(context.Context, string, string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unsettled, nil
+}
+
+func (s *shop) set(sale waitingroom.SaleState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sale = sale
+}
+
+func (s *shop) add(units int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free += units
 }
 
 // guardedBy returns the room of the item.

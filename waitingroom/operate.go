@@ -196,7 +196,7 @@ func (s *Service) SetMessage(ctx context.Context, name, text string, by Cause) (
 func (s *Service) Close(ctx context.Context, name string, by Cause) (Status, error) {
 	r, err := s.change(ctx, name, by, "close", "", func(r *room) error {
 		if r.ended == "" {
-			r.ended, r.endedAt, r.held, r.stalled = PhaseClosed, r.now, false, false // passes go on
+			r.close()
 		}
 		return nil
 	})
@@ -217,10 +217,11 @@ func (s *Service) unguard(ctx context.Context, r *room) error {
 	return unavailable(s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room))
 }
 
-// unguardClosed does what a process that ended while it closed a room has left undone.
+// unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their sale still need
+// a turn, in case the sale is prolonged: nobody should get in front of those who waited.
 func (s *Service) unguardClosed(ctx context.Context) error {
 	var closed []room
-	err := s.store.each(ctx, s.store.db, `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> ''`, func(rows *sql.Rows) error {
+	err := s.store.each(ctx, s.store.db, `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> '' AND sale_state <> 'ended'`, func(rows *sql.Rows) error {
 		var r room
 		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
 		closed = append(closed, r)

@@ -121,7 +121,7 @@ func (s *Service) reread(ctx context.Context) (err error) {
 // changedSince reports whether visitors who wait learn something from v that they did not from an older view.
 func (v *view) changedSince(old *view) bool {
 	return v.served() != old.served() || v.phase(v.now) != old.phase(old.now) || v.message != old.message || v.RatePerMin != old.RatePerMin ||
-		v.drawn() != old.drawn() || v.listed() != old.listed()
+		v.drawn() != old.drawn() || v.listed() != old.listed() || v.sale != old.sale
 }
 
 // readListsWithin is how long a refresh reads lists of places. Long lists are read in several refreshes, so that they delay no other room.

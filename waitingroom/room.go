@@ -30,7 +30,8 @@ const (
 // Phase is the state of a room.
 type Phase string
 
-// The phases. In PhaseRecovering the stock or the database cannot be read, and nothing moves. PhaseExhausted and PhaseClosed are final.
+// The phases. In PhaseHeld an operator holds the room, or nobody can order in its sale; in PhaseRecovering the stock or the database cannot be
+// read: nothing moves in either. PhaseExhausted and PhaseClosed are final; a room is closed by an operator, or with its sale.
 const (
 	PhaseScheduled  Phase = "scheduled"
 	PhaseGathering  Phase = "gathering"
@@ -153,6 +154,7 @@ type room struct {
 	endedAt   int64
 	held      bool
 	stalled   bool // the stock could not be read
+	sale      SaleState
 	stoppedAt int64
 	stoppedMS int64
 	tickedAt  int64
@@ -209,9 +211,19 @@ func (r *room) skipOutage() {
 	}
 }
 
-// stopOrStartClock stops or starts room time, after held or stalled changed.
+// waitsForSale reports whether the room stands still because nobody can order. Before its own start that stops nobody.
+func (r *room) waitsForSale(now int64) bool {
+	return (r.sale == SalePaused || r.sale == SaleNotStarted) && r.ended == "" && now >= r.StartsAt.UnixMilli()
+}
+
+// close ends the room; passes go on.
+func (r *room) close() {
+	r.ended, r.endedAt, r.held, r.stalled = PhaseClosed, r.now, false, false
+}
+
+// stopOrStartClock stops or starts room time, after held, stalled or sale changed.
 func (r *room) stopOrStartClock(now int64) {
-	switch stop := r.held || r.stalled; {
+	switch stop := r.held || r.stalled || r.waitsForSale(now); {
 	case stop && r.stoppedAt == 0:
 		r.stoppedAt = now
 	case !stop && r.stoppedAt > 0:
@@ -229,6 +241,8 @@ func (r *room) phase(now int64) Phase {
 		return PhaseHeld
 	case r.stalled:
 		return PhaseRecovering
+	case r.waitsForSale(now):
+		return PhaseHeld
 	case now < r.GatherAt.UnixMilli():
 		return PhaseScheduled
 	case now < r.StartsAt.UnixMilli(), r.Mode == ModeDraw && !r.drawn():

@@ -24,6 +24,9 @@ func (s *Service) readStock(ctx context.Context, tx *sql.Tx, r *room) (final boo
 		s.opts.Logger.WarnContext(ctx, "a waiting room cannot read its stock, and stands still", slog.String("room", r.Room), slog.Any("error", err))
 	}
 	r.stalled = err != nil
+	if r.sale == SaleEnded && r.ended == "" {
+		r.close()
+	}
 	r.stopOrStartClock(r.now)
 	return final, nil
 }
@@ -44,11 +47,11 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 		users[i], since[i] = p.user, time.UnixMilli(p.admittedAt)
 	}
 	// Passes are read before the stock: an order in between makes the room promise less, not more.
-	free, final, lag, used, err := s.opts.Stock.Look(ctx, r.Sale, r.Item, r.Room, users, since)
+	supply, err := s.opts.Stock.Look(ctx, r.Sale, r.Item, r.Room, users, since)
 	if err != nil {
 		return false, err
 	}
-	for i, order := range used {
+	for i, order := range supply.Used {
 		switch order {
 		case "":
 			continue
@@ -62,8 +65,8 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 			return false, err
 		}
 	}
-	r.free, r.lagMS = int64(free), lag.Milliseconds()
-	return final, nil
+	r.free, r.lagMS, r.sale = int64(supply.Free), supply.Lag.Milliseconds(), supply.Sale
+	return supply.Final, nil
 }
 
 // uncounted returns the assignment that ends the activity of a place that is done, at the room time of a parameter. Statistics of its turn

@@ -49,6 +49,9 @@ func (v *view) history(p *place, acts []act) []Step {
 			closed = a
 		}
 	}
+	if v.ended == PhaseClosed && v.sale == SaleEnded && closed.at == 0 {
+		closed = act{at: v.endedAt, reason: "the sale is over"}
+	}
 	add(p.joinedAt, stepJoined, "", "")
 	if v.drawn() && p.number <= v.nDrawn {
 		add(v.drawnAt, stepDrawn, "", "the draw at the start")

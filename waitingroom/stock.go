@@ -3,6 +3,8 @@ package waitingroom
 import (
 	"context"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/stock"
 )
 
 // Stock is what a room asks of the sale that it belongs to. It identifies buyers by their user names. Its methods are idempotent. An
@@ -19,13 +21,31 @@ type Stock interface {
 	Admit(ctx context.Context, sale, item, room, user string, since time.Time, quantity int, within time.Duration) error
 	// Revoke takes that back for good, also from an Admit that is still under way, and reports whether it has been used.
 	Revoke(ctx context.Context, sale, item, room, user string, since time.Time) (used bool, err error)
-	// Look returns the free units of an item, whether no more will be added, how long accepted orders wait for their commit, and for each
-	// user, who was admitted at since, the order for which the admission was used, Revoked, or "": all read in one step. It is an error if
-	// orders of the item do not need a turn of the room.
-	Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (free int, final bool, lag time.Duration, used []string, err error)
+	// Look returns what is left of an item, and what became of users who were admitted at since: all read in one step. It is an error if orders
+	// of the item do not need a turn of the room.
+	Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (Supply, error)
 	// Unsettled reports whether units are held by orders that are not paid.
 	Unsettled(ctx context.Context, sale, item string) (bool, error)
 }
 
+// Supply is what Stock.Look returns.
+type Supply = stock.Supply
+
+// SaleState says why nobody can order in a sale.
+type SaleState = stock.SaleState
+
+// The states of a sale. Its rooms stand still while it is paused or has not started, and end with it.
+const (
+	SaleOpen       = stock.Open
+	SalePaused     = stock.Paused
+	SaleNotStarted = stock.NotStarted // or is a draft
+	SaleEnded      = stock.Ended      // over, or closed
+)
+
 // Revoked is what Stock.Look returns in place of an order, for an admission that Revoke has taken back.
-const Revoked = "revoked"
+const Revoked = stock.Revoked
+
+// saleMessages are what people in a room are told, by the state of its sale.
+var saleMessages = map[SaleState]string{
+	SalePaused: "The sale is paused.", SaleNotStarted: "The sale has not started yet.", SaleEnded: "The sale is over.",
+}

@@ -10,7 +10,7 @@ import (
 
 const roomColumns = `room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound, requires_user, captcha,
 	message, ended, held, stalled, stopped_at, stopped_ms, ticked_at, credit, extra, lanes, free, promised, secret, salt, commitment, root, drawn, drawn_at, brake, commit_lag_ms, ended_at,
-	beacon, beacon_round, beacon_signature, listed_at, {now}`
+	beacon, beacon_round, beacon_signature, listed_at, sale_state, {now}`
 
 func scanRoom(rows *sql.Rows, r *room, more ...any) error {
 	var gather, starts, claim, pass int64
@@ -19,7 +19,7 @@ func scanRoom(rows *sql.Rows, r *room, more ...any) error {
 		&r.Room, &r.Sale, &r.Item, &r.Mode, &gather, &starts, &r.Capacity, &r.RatePerMin, &claim, &pass, &r.Bound, &r.RequiresUser, &r.Captcha,
 		&r.message, &r.ended, &r.held, &r.stalled, &r.stoppedAt, &r.stoppedMS, &r.tickedAt, &r.credit, &r.extra, &lanes, &r.free, &r.promised,
 		&r.secret, &r.salt, &r.commit, &r.root, &r.nDrawn, &r.drawnAt, &r.brake, &r.lagMS, &r.endedAt,
-		&r.Beacon, &r.beacon.round, &r.beacon.signature, &r.beacon.listedAt, &r.now,
+		&r.Beacon, &r.beacon.round, &r.beacon.signature, &r.beacon.listedAt, &r.sale, &r.now,
 	}, more...)...)
 	if err == nil {
 		err = r.readLanes(lanes)
@@ -131,9 +131,9 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, r *room) error {
 	_, err := s.exec(ctx, tx, `UPDATE waiting_rooms SET sale = $2, item = $3, mode = $4, gather_at = $5, starts_at = $6, capacity = $7, rate_per_min = $8,
 			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, beacon = $14, message = $15, ended = $16, held = $17, stalled = $18,
 			stopped_at = $19, stopped_ms = $20, ticked_at = $21, credit = $22, extra = $23, lanes = $24, free = $25, promised = $26, root = $27,
-			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35
+			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35, sale_state = $36
 		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), boolToInt(r.held), boolToInt(r.stalled), r.stoppedAt,
 		r.stoppedMS, r.tickedAt, r.credit, r.extra, encode(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt,
-		r.beacon.round, r.beacon.signature, r.beacon.listedAt)...)
+		r.beacon.round, r.beacon.signature, r.beacon.listedAt, string(r.sale))...)
 	return err
 }

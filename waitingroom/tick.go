@@ -63,6 +63,10 @@ func (s *Service) tick(ctx context.Context, name string) error {
 		log.InfoContext(ctx, "a waiting room has drawn its order", slog.Int64("places", after.nDrawn), slog.String("root", after.root))
 	case after.listed() && !before.listed():
 		log.InfoContext(ctx, "a waiting room waits for its beacon", slog.Int64("places", after.nDrawn), slog.String("root", after.root), slog.Int64("round", after.beacon.round))
+	case after.ended == PhaseClosed && before.ended == "":
+		log.InfoContext(ctx, "a waiting room ends with its sale", slog.Int64("waiting", after.joined-after.served()))
+	case after.sale != before.sale:
+		log.InfoContext(ctx, "a waiting room follows its sale", slog.String("sale_state", string(after.sale)))
 	case after.ended == PhaseExhausted && before.ended == "":
 		log.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.Int64("waiting", after.joined-after.served()))
 	}
@@ -72,7 +76,7 @@ func (s *Service) tick(ctx context.Context, name string) error {
 // serve settles what became of passes, and moves the cursor.
 func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) error {
 	final, err := s.readStock(ctx, tx, r)
-	if err != nil || r.stalled {
+	if err != nil || r.stalled || r.ended != "" {
 		return err
 	}
 	f, err := s.count(ctx, tx, r)
@@ -84,7 +88,7 @@ func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) erro
 		return err
 	}
 	r.adjustBrake(r.sinceTick)
-	if r.held {
+	if r.held || r.waitsForSale(r.now) {
 		return nil
 	}
 	if r.Sale != "" && final && r.free == 0 && f.open == 0 && f.active == 0 {

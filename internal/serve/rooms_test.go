@@ -119,3 +119,64 @@ func TestWaitingRoomSells(t *testing.T) {
 		}
 	}
 }
+
+// A room follows its sale, in every process: it stands still while the sale is paused, and ends with it.
+func TestARoomFollowsItsSale(t *testing.T) {
+	t.Parallel()
+	env := environment(testenv.Redis(t), databases.Postgres(t))
+	api := [2]*servetest.Program{startAPI(t, env), startAPI(t, env)}
+	startWorker(t, env)
+	servetest.OpenSale(t, api[0].URL("internal"), "gala", servetest.Sale("ticket", 5))
+	servetest.AwaitOpen(t, api[1].URL("internal"), "gala")
+	began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	if a := servetest.Call("PUT", api[0].URL("internal")+"/v1/rooms/gala", fmt.Sprintf(`{"sale":"gala","item":"ticket","mode":"fifo","starts_at":%q}`, began)); a.Status/100 != 2 {
+		t.Fatal(a)
+	}
+	place := func(p *servetest.Program) string { return p.URL("public") + "/v1/rooms/gala/place" }
+	as := func(method, url, user string) servetest.Answer {
+		return servetest.Call(method, url, "", "X-User-ID", user)
+	}
+	shows := func(phase, message string) {
+		t.Helper()
+		for _, p := range api {
+			for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+				var room struct{ Phase, Message string }
+				if servetest.Call("GET", p.URL("public")+"/v1/rooms/gala", "").Into(t, &room); room.Phase == phase && room.Message == message {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("the room is %+v, want %s, %q", room, phase, message)
+				}
+			}
+		}
+	}
+	change := func(verb string) {
+		t.Helper()
+		if a := servetest.Call("POST", api[0].URL("internal")+"/v1/sales/gala/"+verb, ""); a.Status != http.StatusOK {
+			t.Fatal(a)
+		}
+	}
+
+	shows("serving", "")
+	for _, user := range []string{"ann", "bob"} {
+		if a := as("POST", place(api[0]), user); a.Status/100 != 2 {
+			t.Fatal(a)
+		}
+	}
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return as("POST", place(api[0])+"/claim", "ann") })
+	change("pause")
+	shows("held", "The sale is paused.")
+	if a := as("POST", place(api[1])+"/claim", "bob"); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), `"reason":"at_capacity"`) {
+		t.Error(a)
+	}
+	change("open")
+	shows("serving", "")
+	change("close")
+	shows("closed", "The sale is over.")
+	if a := as("POST", place(api[1]), "late"); a.Status != http.StatusConflict || !strings.Contains(string(a.Body), `"reason":"ended"`) {
+		t.Error(a)
+	}
+	if a := as("GET", place(api[1]), "bob"); !strings.Contains(string(a.Body), `"state":"lapsed"`) && !strings.Contains(string(a.Body), `"state":"turned_away"`) {
+		t.Error(a)
+	}
+}

@@ -19,6 +19,20 @@ local function is_server(run)
   return run == 'unknown' or string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(run), 1, true) ~= nil
 end
 
+-- Why nobody may order the item now: 'ended', 'paused' or 'not_started', and then the start in ms, or 0 when the sale is a draft; nil while
+-- the sale is open.
+local function shut(it, now)
+  if it.switch == 'closed' or now >= it.ends then
+    return 'ended'
+  elseif it.switch == 'paused' then
+    return 'paused'
+  elseif it.switch == 'draft' then
+    return 'not_started', 0
+  elseif now < it.starts then
+    return 'not_started', it.starts
+  end
+end
+
 -- A whole number that JavaScript and Lua represent exactly, or nil.
 local function whole(text)
   local n = tonumber(text)

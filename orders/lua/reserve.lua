@@ -97,14 +97,9 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   end
 
   if not late then
-    if switch == 'closed' or now >= ends then
-      return {'ended', free}
-    elseif switch == 'paused' then
-      return {'paused', free}
-    elseif switch == 'draft' then
-      return {'not_started', free, 0}
-    elseif now < starts then
-      return {'not_started', free, starts}
+    local why, start = shut(it, now)
+    if why then
+      return {why, free, start}
     end
   end
 

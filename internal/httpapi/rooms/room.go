@@ -19,7 +19,7 @@ type RoomView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Room       string            `json:"room"`
-	Phase      waitingroom.Phase `json:"phase" enum:"scheduled,gathering,serving,held,recovering,exhausted,closed" doc:"exhausted and closed are final"`
+	Phase      waitingroom.Phase `json:"phase" enum:"scheduled,gathering,serving,held,recovering,exhausted,closed" doc:"held: by an operator, or while the sale is paused or has not started. exhausted, and closed, by an operator or with the sale, are final"`
 	Now        time.Time         `json:"now" doc:"The clock that the room follows"`
 	StartsAt   time.Time         `json:"starts_at" doc:"When turns begin; in mode draw, when the order is drawn"`
 	Served     int64             `json:"served" doc:"Positions that have had their turn, of all lanes; never falls"`
@@ -27,7 +27,7 @@ type RoomView struct {
 	Waiting    int64             `json:"waiting" doc:"Places that have not had their turn"`
 	RatePerMin int               `json:"rate_per_min" doc:"Most turns claimed in a minute; 0: not bounded"`
 	Stock      *int64            `json:"stock,omitempty" doc:"Units that are free, in a room of a sale, from gather_at on"`
-	Message    string            `json:"message,omitempty" doc:"From the operator"`
+	Message    string            `json:"message,omitempty" doc:"From the operator; without one, why the room stands still or has ended with its sale"`
 	Poll       pollView          `json:"poll"`
 	Draw       *drawView         `json:"draw,omitempty" doc:"In mode draw"`
 	Lanes      []laneView        `json:"lanes,omitempty" doc:"Of a room with lanes, which served, joined and waiting are the sums of"`
