@@ -27,7 +27,6 @@ func (h *house) draw() *waitingroom.Draw {
 	return h.status().Draw
 }
 
-
 // Nobody can know the order while the list can still be changed: the root is published before the round is signed, and the draw waits for it.
 func TestBeacon(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {

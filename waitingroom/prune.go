@@ -69,7 +69,7 @@ func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) 
 		}{
 			{`DELETE FROM waiting_acts WHERE room = $1`, nil},
 			{`UPDATE waiting_tails SET joined = 0, gathered = 0, most = 1, lanes = $2 WHERE room = $1`, []any{encode(tailsOf(lanes))}},
-			{`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0, secret = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0
+			{`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0, secret = '', sale_state = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0
 				WHERE room = $1`, []any{encode(lanes)}},
 		} {
 			if _, err := s.store.exec(ctx, tx, statement.text, append([]any{old.Room}, statement.args...)...); err != nil {

@@ -73,7 +73,7 @@ func (v *view) outlook(lane int, ahead int64) Outlook {
 		return OutlookReturns
 	case v.Bound == BoundStrict && known && v.served() > 0 && most+v.promised <= v.free:
 		return OutlookCertain
-	case probable < v.free:
+	case probable+v.promised < v.free:
 		return OutlookLikely
 	}
 	return OutlookUnlikely
