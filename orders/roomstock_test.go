@@ -108,6 +108,29 @@ func TestATurnIsGoodForOneOrder(t *testing.T) {
 	}
 }
 
+// Nobody is sent to a waiting room for a turn that could not help.
+func TestSoldOutBeforeATurnIsRequired(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	sale, turns := in.guarded(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].QuotaPerBuyer = 3, 5 })
+	for _, step := range []struct {
+		quantity int
+		want     orders.Reason
+	}{{3, orders.ReasonTurnRequired}, {4, orders.ReasonNotEnough}} {
+		if out := in.order(p, sale.ID, "eve", fmt.Sprint("k", step.quantity), step.quantity); out.Reason != step.want {
+			t.Errorf("%d of 3 units without a turn: %+v, want %s", step.quantity, out, step.want)
+		}
+	}
+	must(t, turns.Admit(t.Context(), sale.ID, "shoe", "room", "ann", time.Now(), 3, time.Minute))
+	if out := in.order(p, sale.ID, "ann", "k1", 3); !out.Admitted() {
+		t.Fatalf("%+v", out)
+	}
+	if out := in.order(p, sale.ID, "eve", "k1", 1); out.Reason != orders.ReasonSoldOut {
+		t.Errorf("without a turn when all is sold: %+v", out)
+	}
+}
+
 // A room learns from Redis why nobody can order, by Redis' clock.
 func TestARoomSeesItsSale(t *testing.T) {
 	t.Parallel()

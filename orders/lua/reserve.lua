@@ -49,7 +49,7 @@ end
 if it.recovering and it.recovering ~= ARGV[1] then
   return all('recovering')
 end
-local switch, starts, ends, stock, next, quota = it.switch, it.starts, it.ends, it.stock, it.next, it.quota
+local stock, next, quota = it.stock, it.next, it.quota
 local room = it.room ~= '' and it.room
 local back, in_flight = it.back, it.in_flight
 local before = in_flight
@@ -69,6 +69,15 @@ local to_pending, to_outbox, to_keys, to_buyers, to_holders, to_turns = {}, {}, 
 local function write_later(list, name, value)
   list[#list + 1] = name
   list[#list + 1] = value
+end
+
+-- Why there are too few units for an order; nil if there are enough.
+local function short(free, quantity)
+  if free <= 0 then
+    return 'sold_out'
+  elseif free < quantity then
+    return 'not_enough'
+  end
 end
 
 local function reserve(id, buyer, key, quantity, body, accepted)
@@ -108,7 +117,8 @@ local function reserve(id, buyer, key, quantity, body, accepted)
     -- or the room, 'revoked' and when the buyer was admitted.
     local of, ends_at, units_for = string.match(new_turns[buyer] or redis.call('HGET', turns, buyer) or '', '^(%S+) (%d+) (%d+)$')
     if of ~= room or now >= tonumber(ends_at) or quantity > tonumber(units_for) then
-      return {'turn_required', free}
+      -- Nobody should wait for a turn that could not help.
+      return {short(free, quantity) or 'turn_required', free}
     end
   end
 
@@ -120,10 +130,9 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   if units_held + quantity > quota then
     return {'quota_per_buyer', free, string.match(ids, ' (%S+)$') or ''}
   end
-  if free <= 0 then
-    return {'sold_out', free}
-  elseif free < quantity then
-    return {'not_enough', free}
+  local why = short(free, quantity)
+  if why then
+    return {why, free}
   end
   if not late and in_flight >= it.in_flight_max then
     return {'at_capacity', free}
