@@ -70,10 +70,10 @@ func (p *progress) rates() (slow, fast float64) {
 	return rates[len(rates)/10], rates[len(rates)*9/10]
 }
 
-// eta returns the range of the time until the turn of a place with so many of its lane in front; nil: not known. Beyond the stock no rate says when there
+// eta returns the range of the time until the turn of a place with so many places and positions of its lane in front; nil: not known. Beyond the stock no rate says when there
 // will be a turn. The range is wider for the next places, whose turns may come at random, as when visitors leave: the number of turns in the
 // time of n of them then has the standard deviation √n.
-func (v *view) eta(lane int, ahead int64) *ETA {
+func (v *view) eta(lane int, ahead, positions int64) *ETA {
 	moved := v.moved[lane]
 	if moved.slow <= 0 || v.onlyAdvance() || v.phase(v.now) != PhaseServing {
 		return nil
@@ -81,7 +81,7 @@ func (v *view) eta(lane int, ahead int64) *ETA {
 	if o := v.outlook(lane, ahead); o == OutlookUnlikely || o == OutlookReturns {
 		return nil
 	}
-	turns := float64(ahead + 1)
+	turns := float64(positions + 1)
 	spread := etaSpread * math.Sqrt(turns)
 	return &ETA{
 		time.Duration(math.Floor((turns-spread)/moved.fast)) * time.Second,

@@ -123,7 +123,7 @@ func TestETACoversTheTruth(t *testing.T) {
 					}
 					for _, ahead := range []int64{0, 3, 10, 30, 100} {
 						asked++
-						if eta := (&view{room: c.room, moved: []*progress{moved}}).eta(0, ahead); eta != nil {
+						if eta := (&view{room: c.room, moved: []*progress{moved}}).eta(0, ahead, ahead); eta != nil {
 							guesses = append(guesses, guess{*eta, c.now, c.lanes[0].Served + ahead})
 						}
 					}
@@ -178,14 +178,14 @@ func TestETAIsNoGuess(t *testing.T) {
 		before.lanes = slices.Clone(r.lanes)
 		tt.change(&r)
 		v := &view{room: r, moved: []*progress{moved.observe(&before, &r, 0)}}
-		if eta := v.eta(0, tt.ahead); (eta != nil) != tt.known {
+		if eta := v.eta(0, tt.ahead, tt.ahead); (eta != nil) != tt.known {
 			t.Errorf("%s: %v", what, eta)
 		} else if tt.known && (eta.Min > 10*time.Second || eta.Max < 10*time.Second || eta.Max > 15*time.Second) {
 			t.Errorf("%s: %v, and the turn is in ten seconds", what, eta)
 		}
 	}
 	onlyAdvance := room{Definition: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, now: start, lanes: oneLane(1000)}
-	if eta := (&view{room: onlyAdvance, moved: []*progress{{slow: 1, fast: 1}}}).eta(0, 9); eta != nil {
+	if eta := (&view{room: onlyAdvance, moved: []*progress{{slow: 1, fast: 1}}}).eta(0, 9, 9); eta != nil {
 		t.Errorf("moved by hand: %v", eta)
 	}
 }

@@ -315,3 +315,67 @@ func TestWaitingDoesNotCountWhoLeft(t *testing.T) {
 		}
 	})
 }
+
+// Nobody waits behind places that were given up before the draw: they count neither before it nor after it.
+func TestPlacesGivenUpBeforeTheDraw(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.shop.free = 20
+		h.open(func(d *waitingroom.Definition) {
+			d.Mode, d.StartsAt, d.RatePerMin = waitingroom.ModeDraw, time.Now().Add(time.Minute), 60
+		})
+		h.join(people(100)...)
+		leave := func(who ...string) {
+			t.Helper()
+			for _, who := range who {
+				if err := h.rooms.Leave(t.Context(), name, user(who)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		stay := people(15)
+		h.later(2 * time.Second)
+		if p := h.place(stay[0]); p.Outlook != waitingroom.OutlookUnlikely {
+			t.Errorf("one of 100 for 20 units: %+v", p)
+		}
+		leave(people(100)[15:]...)
+		h.later(2 * time.Second)
+		if p := h.place(stay[0]); p.Outlook != waitingroom.OutlookLikely {
+			t.Errorf("one of 15 for 20 units: %+v", p)
+		}
+		h.jump(time.Minute)
+		h.later(time.Second)
+		here, fresh := h.rooms, h.process()
+		if err := fresh.SetClock(t.Context(), h.at); err != nil {
+			t.Fatal(err)
+		}
+		waits := func(want int) {
+			t.Helper()
+			for _, s := range []*waitingroom.Service{here, fresh} {
+				if err := s.Refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				ahead := map[int64]bool{}
+				for _, who := range stay {
+					p, err := s.Place(t.Context(), name, user(who))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.State != waitingroom.StateWaiting {
+						continue
+					}
+					if ahead[p.Ahead] || p.Ahead >= int64(want) || p.Outlook == waitingroom.OutlookUnlikely {
+						t.Errorf("%d of %d ahead: %+v", p.Ahead, want, p)
+					}
+					ahead[p.Ahead] = true
+				}
+				if len(ahead) < want-1 {
+					t.Errorf("%d wait, want %d", len(ahead), want)
+				}
+			}
+		}
+		turned := h.states(stay...)[waitingroom.StateTurn]
+		waits(15 - turned)
+		h.later(3 * time.Second)
+		waits(15 - h.states(stay...)[waitingroom.StateTurn])
+	})
+}

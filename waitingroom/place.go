@@ -49,7 +49,7 @@ type Place struct {
 	State     State
 	Number    int64 // the one that joining gave, from 1
 	Position  int64 // in its lane, from 1; 0: not known before the draw
-	Ahead     int64 // positions of the lane in front that have not had their turn
+	Ahead     int64 // places of the lane in front that have not had their turn, without those given up before the draw
 	Outlook   Outlook
 	ETA       *ETA          // nil: not known
 	PollAfter time.Duration // 0: nothing will change
@@ -136,11 +136,11 @@ func (v *view) placeOf(p *place, now int64) Place {
 	left := func(until int64) time.Time { return time.UnixMilli(v.now + until - rt).UTC() }
 	switch t.State {
 	case StateGathering:
-		t.Outlook, t.PollAfter = v.outlook(lane, max(0, l.tail.Joined-1)), pollBefore(r.StartsAt.Sub(time.UnixMilli(now)))
+		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), pollBefore(r.StartsAt.Sub(time.UnixMilli(now)))
 	case StateWaiting:
-		t.Ahead = max(0, position-l.Served)
+		t.Ahead = v.ahead(lane, position)
 		t.Outlook = v.outlook(lane, t.Ahead)
-		t.ETA = v.eta(lane, t.Ahead)
+		t.ETA = v.eta(lane, t.Ahead, max(0, position-l.Served))
 		t.PollAfter = pollWaiting(t.Ahead, t.ETA)
 	case StateTurn:
 		t.Outlook = v.promise()

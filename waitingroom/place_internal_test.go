@@ -76,7 +76,7 @@ func TestAnOldCopyPromisesNoMore(t *testing.T) {
 		"held":                {tickedAt: read, stoppedAt: read},
 	} {
 		r.now, r.lanes = read, []lane{{}}
-		v := &view{room: r, mu: &sync.Mutex{}, orders: make([]order, 1)}
+		v := &view{room: r, mu: &sync.Mutex{}, orders: make([]order, 1), early: make([][]int64, 1)}
 		for _, age := range []int64{0, 100, 1500} {
 			if got := v.placeOf(p, read+age).TurnUntil.UnixMilli(); got != untilRT {
 				t.Errorf("%s: a copy that is %d ms old tells the end %d ms late", what, age, got-untilRT)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -135,10 +136,10 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 	}
 	lanes := len(r.lanes)
 	v = &view{
-		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
+		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
 	}
 	if old != nil {
-		v.skipped = old.skipped
+		v.skipped, v.early = old.skipped, old.early
 	}
 	if old != nil && old.salt == r.salt {
 		v.subjects = old.subjects
@@ -210,11 +211,24 @@ func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
 			}
 		}
 	}
+	early := make([][]int64, len(v.lanes))
+	for lane := range early {
+		if early[lane] = slices.Clone(v.early[lane]); drawnNow {
+			early[lane] = slices.Collect(maps.Values(all[lane])) // known before the draw
+		}
+	}
 	for _, p := range gone {
 		lane := v.laneOf(p)
-		all[lane][p.laneNumber] = v.position(lane, p.laneNumber)
+		position := v.position(lane, p.laneNumber)
+		all[lane][p.laneNumber] = position
+		if p.leftAt > 0 && p.leftAt <= v.drawnAt {
+			early[lane] = append(early[lane], position)
+		}
 	}
-	v.skipped = all
+	for lane := range early {
+		slices.Sort(early[lane])
+	}
+	v.skipped, v.early = all, early
 	return nil
 }
 

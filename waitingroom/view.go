@@ -1,6 +1,7 @@
 package waitingroom
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ type view struct {
 	fetched  time.Time         // by this process's clock
 	changed  chan struct{}     // closed when there is a newer one
 	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
+	early    [][]int64         // by lane: positions in order, of places that were given up before the draw
 	revoked  map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
 	moved    []*progress       // by lane
 	subjects *keyhash.Key      // makes the hashes of visitors
@@ -42,6 +44,15 @@ func (v *view) isSkipped(p *place) bool {
 func (v *view) waiting(lane int) int64 {
 	l := &v.lanes[lane]
 	return max(0, l.tail.Joined-l.Served-int64(len(v.skipped[lane])))
+}
+
+// ahead returns how many places of a lane are in front of a position and have not had their turn. It leaves out those that were given up before
+// the draw, and no later ones: processes learn of these at different times, and the number must not rise.
+func (v *view) ahead(lane int, position int64) int64 {
+	served := v.lanes[lane].Served
+	from, _ := slices.BinarySearch(v.early[lane], served)
+	to, _ := slices.BinarySearch(v.early[lane], position)
+	return max(0, position-served-int64(max(0, to-from)))
 }
 
 // clockNow estimates the database's clock.

@@ -171,7 +171,7 @@ type operatorPlace struct {
 	State      waitingroom.State   `json:"state" enum:"gathering,waiting,turn,admitted,done,lapsed,left,turned_away,barred"`
 	Lane       string              `json:"lane,omitempty" doc:"In a room with lanes"`
 	Position   *int64              `json:"position" doc:"From 1, in its lane; null before the draw"`
-	Ahead      int64               `json:"ahead" doc:"Of a place that waits: positions of its lane in front that have not had their turn"`
+	Ahead      int64               `json:"ahead" doc:"Of a place that waits: places of its lane in front that have not had their turn, without those given up before the draw"`
 	Outlook    waitingroom.Outlook `json:"outlook" enum:"certain,likely,unlikely,waiting_for_returns,none"`
 	Quantity   int                 `json:"quantity"`
 	JoinedAt   time.Time           `json:"joined_at"`
