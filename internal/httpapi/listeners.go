@@ -109,7 +109,9 @@ func cors(origins, headers []string) echo.MiddlewareFunc {
 			"Authorization", "Content-Type", "Idempotency-Key", "X-Captcha", rooms.TokenField, "X-Request-Id",
 			"traceparent", "tracestate", "baggage", // of tracing in the page
 		}, headers...),
-		ExposeHeaders: []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"},
-		MaxAge:        600,
+		// Cookies of a proxy may say who the user is. Pages of every origin must not act for him.
+		AllowCredentials: !slices.Contains(origins, "*"),
+		ExposeHeaders:    []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"},
+		MaxAge:           600,
 	})
 }

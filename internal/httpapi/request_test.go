@@ -87,7 +87,7 @@ func TestCORS(t *testing.T) {
 	w := call(b.Public(), "OPTIONS", placePath, "", preflight...)
 	h := w.Header()
 	if w.Code != 204 || h.Get("Access-Control-Allow-Origin") != "https://shop.example" || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
-		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") || h.Get("Access-Control-Allow-Credentials") != "true" {
 		t.Errorf("%d %v", w.Code, h)
 	}
 	if len(b.gate.asked) != 0 {
@@ -114,9 +114,13 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%s: %v", name, w.Header())
 		}
 	}
-	all := setup(t, func(c *Config) { c.CORSOrigins = []string{"*"} })
-	if w := call(all.Public(), "OPTIONS", placePath, "", preflight...); w.Header().Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("%v", w.Header())
+	for _, origins := range [][]string{{"*"}, {"*", "https://shop.example"}, {"https://shop.example", "*"}} {
+		all := setup(t, func(c *Config) { c.CORSOrigins = origins })
+		for _, method := range []string{"OPTIONS", "GET"} {
+			if h := call(all.Public(), method, placePath, "", preflight...).Header(); h.Get("Access-Control-Allow-Origin") == "" || h.Get("Access-Control-Allow-Credentials") != "" {
+				t.Errorf("%q: %s: %v", origins, method, h)
+			}
+		}
 	}
 	for _, origin := range []string{"", "shop.example", "https://shop.example/", "https://*.example/x", "ftp://shop.example", "https://"} {
 		if _, err := New(Config{Orders: b.orders, Gate: b.gate, Identity: auth.HeaderIdentity{}, CORSOrigins: []string{origin}}); err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -23,9 +24,10 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // start runs an embedded server, and returns the URLs of its listeners.
-func start(t *testing.T) (public, internal string) {
+func start(t *testing.T, flags ...string) (public, internal string) {
+	t.Helper()
 	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
-		cfg, err := config.API([]string{"-listen", "127.0.0.1:0", "-internal-listen", "127.0.0.1:0", "-tidegate-data", t.TempDir(), "-log-format", "json"},
+		cfg, err := config.API(append(flags, "-listen", "127.0.0.1:0", "-internal-listen", "127.0.0.1:0", "-tidegate-data", t.TempDir(), "-log-format", "json"),
 			func(string) string { return "" }, stderr)
 		if err != nil {
 			return err
@@ -127,6 +129,50 @@ func TestNoConnection(t *testing.T) {
 	b.Until(`!document.querySelector('[data-part=note]').innerText.includes('No connection')`)
 	if n := testenv.Eval[string](b, `document.querySelector('[data-part=detail]').innerText`); !strings.Contains(n, "Your number is 1") {
 		t.Errorf("after the outage: %q", n)
+	}
+}
+
+// The script works in a page of another origin that the server allows, with the visitor's cookies unless every origin may. In one that it does
+// not allow, it claims nothing.
+func TestAPageOfAnotherOrigin(t *testing.T) {
+	t.Parallel()
+	for what, allows := range map[string]struct {
+		origins func(shop string) string
+		joins   bool
+		cookies bool
+	}{
+		"listed":    {func(shop string) string { return shop }, true, true},
+		"every one": {func(string) string { return "*" }, true, false},
+		"another":   {func(string) string { return "https://shop.example" }, false, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var page string
+			shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
+			t.Cleanup(shop.Close)
+			public, internal := start(t, "-cors-origins", allows.origins(shop.URL))
+			began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			if a := servetest.Call("PUT", internal+"/v1/rooms/calls", fmt.Sprintf(`{"mode":"fifo","capacity":1,"requires_user":false,"starts_at":%q}`, began)); a.Status != http.StatusCreated {
+				t.Fatal(a)
+			}
+			page = fmt.Sprintf(`<!doctype html><title>Shop</title><link rel="icon" href="data:,"><div data-tidegate-room="calls"></div><script src="%s/rooms/files/room.js"></script>`, public)
+			b := testenv.NewTab(t, "CORS policy", "status of 404", "net::ERR_FAILED")
+			b.Open(shop.URL)
+			if !allows.joins {
+				b.Until(`document.querySelector('[data-part=note]').innerText.includes('No connection')`)
+				if note := testenv.Eval[string](b, `document.querySelector('[data-part=note]').innerText`); strings.Contains(note, "kept") {
+					t.Errorf("to somebody without a place: %q", note)
+				}
+				return
+			}
+			press(b, "join")
+			lead(b, "It is your turn")
+			press(b, "claim")
+			lead(b, "You may go on now")
+			read := fmt.Sprintf(`fetch(%q, {credentials: 'include'}).then(() => true, () => false)`, public+"/v1/rooms/calls")
+			if testenv.Eval[bool](b, read) != allows.cookies {
+				t.Errorf("pages may send cookies: %t", !allows.cookies)
+			}
+		})
 	}
 }
 

@@ -36,7 +36,8 @@
     solving: 'Your browser solves a small task first, which takes some seconds.',
     unsolvable: 'This page cannot show the challenge that the shop asks for.',
     unknown: 'Your place cannot be read at the moment.',
-    away: 'No connection. Your place is kept; this page tries again.',
+    away: 'No connection. This page tries again.',
+    awayWithPlace: 'No connection. Your place is kept; this page tries again.',
   };
   const minutes = (ms) => Math.max(1, Math.round(ms / 60000));
   const clock = (at) => {
@@ -78,11 +79,23 @@
     const say = (e, s) => { if (e.textContent !== s) e.textContent = s; };
     const show = (e, on) => { e.hidden = !on; };
 
-    let timer, first = 0, admitted = false, seen = {};
+    let timer, first = 0, admitted = false, seen = {}, credentials;
+    // Reads the room. Cookies may say who the visitor is, but a server that allows pages of every origin gets none.
+    async function read() {
+      for (const mode of credentials ? [credentials] : ['include', 'same-origin']) {
+        try {
+          const answer = await fetch(url, { credentials: mode });
+          credentials = mode;
+          return answer;
+        } catch (e) {
+          if (credentials || mode === 'same-origin' || api === location.origin) throw e;
+        }
+      }
+    }
     async function call(method, path, solution) {
       const token = localStorage.getItem(key);
       const answer = await fetch(url + path, {
-        method, cache: 'no-store', credentials: 'include',
+        method, cache: 'no-store', credentials,
         headers: { ...(token && { 'X-Place-Token': token }), ...(solution && { 'X-Captcha': solution }), ...(method === 'POST' && { 'Content-Type': 'application/json' }) },
         body: path === '/place' && method === 'POST' ? JSON.stringify({ lane: box.dataset.lane || undefined }) : undefined,
       });
@@ -160,7 +173,7 @@
       clearTimeout(timer);
       let wait = 5000;
       try {
-        const answer = await fetch(url, { credentials: 'include' });
+        const answer = await read();
         const doc = await answer.json();
         if (!doc.phase && answer.status < 500) { // such as an unknown room
           say(note, doc.detail || doc.title);
@@ -181,7 +194,7 @@
         if (found && found.state === 'turned_away' && !['exhausted', 'closed'].includes(doc.phase)) wait = 2000; // doc was cached
         if (ask[0] === 'DELETE') wait = 200;
       } catch {
-        say(note, text.away);
+        say(note, (seen && seen.state) || localStorage.getItem(key) ? text.awayWithPlace : text.away);
         wait = 3000 + Math.random() * 4000;
       }
       timer = setTimeout(look, wait);
