@@ -22,6 +22,7 @@ const (
 	beaconAfter = 10 * time.Second // from the start to the round, so that the root is seen before
 	beaconLeast = 3 * time.Second  // from the end of a list that was late to its round
 	beaconEvery = time.Second
+	beaconLate  = 5 * time.Second
 )
 
 // Beacon is the round of drand that a draw depends on.
@@ -59,10 +60,14 @@ func (r *room) publicBeacon() *Beacon {
 	return &Beacon{Network: network.Name, Chain: network.Chain, Round: round, At: network.TimeOf(round), Signature: r.beacon.signature}
 }
 
-// verify returns an error unless the signature is that of the round, and the round came after the list.
-func (b *beacon) verify() error {
-	if at := network.TimeOf(b.round); at.UnixMilli() < b.listedAt {
-		return fmt.Errorf("%w: round %d was signed at %v, and the list was complete only at %v", ErrInvalid, b.round, at.UTC(), time.UnixMilli(b.listedAt).UTC())
+// verify returns an error unless the signature is that of the only round that a list of a room with that start may have.
+func (b *beacon) verify(startsAt time.Time) error {
+	listedAt := time.UnixMilli(b.listedAt).UTC()
+	if listedAt.Before(startsAt) {
+		return fmt.Errorf("%w: the list was complete at %v, before the start at %v", ErrInvalid, listedAt, startsAt)
+	}
+	if round := beaconRound(startsAt, listedAt); b.round != round {
+		return fmt.Errorf("%w: a list that was complete at %v, of a room that starts at %v, has round %d, not %d", ErrInvalid, listedAt, startsAt, round, b.round)
 	}
 	if err := network.Verify(b.round, b.signature); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -85,6 +90,8 @@ func (r *room) setBeacon(round int64, signature string) error {
 		return fmt.Errorf("%w: room %s has no beacon", ErrConflict, r.Room)
 	case !r.listed():
 		return fmt.Errorf("%w: room %s waits for a round only after its start, at %v", ErrConflict, r.Room, r.StartsAt)
+	case r.ended != "" && r.beacon.signature == "":
+		return r.checkNotEnded()
 	case round != r.beacon.round:
 		return fmt.Errorf("%w: the draw of room %s needs round %d, not %d", ErrConflict, r.Room, r.beacon.round, round)
 	}
@@ -92,20 +99,49 @@ func (r *room) setBeacon(round int64, signature string) error {
 	return nil
 }
 
-// fetchBeacons gets the signatures that rooms wait for.
+// pollUntilDrawn returns when to read a place again that is to be drawn.
+func (v *view) pollUntilDrawn(now int64) time.Duration {
+	until := v.StartsAt
+	if v.Beacon != "" && v.listed() {
+		if until = network.TimeOf(v.beacon.round); now-until.UnixMilli() > beaconLate.Milliseconds() {
+			return jitter(PollFar) // nobody knows when the round will be had
+		}
+	}
+	return pollBefore(until.Sub(time.UnixMilli(now)))
+}
+
+// overdue returns how long ago the round was signed that the draw still waits for; negative: it will be, or the draw waits for none.
+func (v *view) overdue(local time.Time) time.Duration {
+	if v.Beacon == "" || !v.listed() || v.beacon.signature != "" || v.ended != "" {
+		return -1
+	}
+	return time.UnixMilli(v.clockNow(local)).Sub(network.TimeOf(v.beacon.round))
+}
+
+// fetchBeacons gets the signatures that rooms wait for, each round once.
 func (s *Service) fetchBeacons(ctx context.Context) {
+	type answer struct {
+		signature string
+		err       error
+	}
+	rounds := make(map[int64]answer)
 	for name, v := range *s.views.Load() {
-		if v.Beacon == "" || !v.listed() || v.beacon.signature != "" || v.ended != "" || v.clockNow(s.now()) < network.TimeOf(v.beacon.round).UnixMilli() {
+		overdue := v.overdue(s.now())
+		if overdue < 0 {
 			continue
 		}
-		signature, err := s.opts.Beacon(ctx, v.beacon.round)
-		if err == nil {
-			err = network.Verify(v.beacon.round, signature)
+		got, asked := rounds[v.beacon.round]
+		if !asked {
+			if got.signature, got.err = s.opts.Beacon(ctx, v.beacon.round); got.err == nil {
+				got.err = network.Verify(v.beacon.round, got.signature)
+			}
+			rounds[v.beacon.round] = got
 		}
+		signature, err := got.signature, got.err
 		if err == nil {
 			_, err = s.store.change(ctx, name, func(_ *sql.Tx, r *room) error { return r.setBeacon(v.beacon.round, signature) })
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && overdue > beaconLate { // relays have a round some moments after it is signed
 			s.opts.Logger.WarnContext(ctx, "a waiting room waits for its beacon, which cannot be fetched: try again, or give it with tidegate rooms beacon",
 				slog.String("room", name), slog.Int64("round", v.beacon.round), slog.Any("error", err))
 		}

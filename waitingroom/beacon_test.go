@@ -113,12 +113,16 @@ func TestVerifyBeacon(t *testing.T) {
 		if err != nil || drawn.N != 10 || drawn.Round != named.Round {
 			t.Errorf("%+v, %v", drawn, err)
 		}
-		if out, err := verify(t, list.String()); err != nil || strings.Contains(out, "WRONG") || !strings.Contains(out, fmt.Sprint("round ", named.Round)) {
+		if out, err := verify(t, list.String()); err != nil || strings.Contains(out, "WRONG") || !strings.Contains(out, fmt.Sprint("signature of round ", named.Round)) {
 			t.Errorf("%v:\n%s", err, out)
 		}
 		lines := strings.SplitAfter(list.String(), "\n")
-		if !strings.HasPrefix(lines[3], "beacon,drand\n") || !strings.HasPrefix(lines[6], "signature,") {
+		if !strings.HasPrefix(lines[3], "beacon,drand\n") || !strings.HasPrefix(lines[7], "signature,") {
 			t.Fatalf("%q", lines)
+		}
+		var starts int64
+		if _, err := fmt.Sscanf(lines[4], "starts_ms,%d", &starts); err != nil {
+			t.Fatal(err)
 		}
 		for what, tt := range map[string]struct {
 			line int
@@ -127,19 +131,22 @@ func TestVerifyBeacon(t *testing.T) {
 		}{
 			"no beacon":                 {3, "", `must begin with "root,"`},
 			"unknown beacon":            {3, "beacon,dice\n", "beacon must be drand"},
-			"a list after the round":    {4, fmt.Sprintf("listed_ms,%d\n", named.At.UnixMilli()+1), "the list was complete only at"},
-			"no time":                   {4, "listed_ms,\n", "listed_ms must be a number"},
-			"another round":             {5, fmt.Sprintf("round,%d\n", named.Round+1), "not the signature of round"},
-			"no round":                  {5, "round,x\n", "round must be a number"},
-			"no signature":              {6, "signature,\n", "not the signature of round"},
-			"another round's signature": {6, "signature," + waitingroom.Sign(named.Round+1) + "\n", "not the signature of round"},
+			"no start":                  {4, "starts_ms,\n", "starts_ms must be a number"},
+			"another start":             {4, fmt.Sprintf("starts_ms,%d\n", starts-6000), "not " + fmt.Sprint(named.Round)},
+			"a start after the list":    {4, fmt.Sprintf("starts_ms,%d\n", starts+60_000), "before the start"},
+			"a list after the round":    {5, fmt.Sprintf("listed_ms,%d\n", named.At.UnixMilli()+1), "not " + fmt.Sprint(named.Round)},
+			"no time":                   {5, "listed_ms,\n", "listed_ms must be a number"},
+			"a round that was chosen":   {6, fmt.Sprintf("round,%d\n", named.Round+1000), fmt.Sprint("not ", named.Round+1000)},
+			"no round":                  {6, "round,x\n", "round must be a number"},
+			"no signature":              {7, "signature,\n", "not the signature of round"},
+			"another round's signature": {7, "signature," + waitingroom.Sign(named.Round+1) + "\n", "not the signature of round"},
 		} {
 			changed := strings.Join(lines[:tt.line], "") + tt.text + strings.Join(lines[tt.line+1:], "")
 			if _, err := waitingroom.VerifyDraw(strings.NewReader(changed)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v, want %s", what, err, tt.want)
 			}
 		}
-		if _, err := waitingroom.VerifyDraw(strings.NewReader(strings.Join(lines[:3], "") + strings.Join(lines[7:], ""))); err == nil || !strings.Contains(err.Error(), "the seed must be") {
+		if _, err := waitingroom.VerifyDraw(strings.NewReader(strings.Join(lines[:3], "") + strings.Join(lines[8:], ""))); err == nil || !strings.Contains(err.Error(), "the seed must be") {
 			t.Errorf("without its beacon: %v", err)
 		}
 	})

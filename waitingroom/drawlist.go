@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The columns of a list: an entry, and its position.
@@ -40,7 +41,7 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 	}
 	fmt.Fprintf(&out, "room,%s\ncommitment,%s\nsecret,%s\n", name, v.commit, v.secret)
 	if v.Beacon != "" {
-		fmt.Fprintf(&out, "beacon,%s\nlisted_ms,%d\nround,%d\nsignature,%s\n", v.Beacon, v.beacon.listedAt, v.beacon.round, v.beacon.signature)
+		fmt.Fprintf(&out, "beacon,%s\nstarts_ms,%d\nlisted_ms,%d\nround,%d\nsignature,%s\n", v.Beacon, v.StartsAt.UnixMilli(), v.beacon.listedAt, v.beacon.round, v.beacon.signature)
 	}
 	fmt.Fprintf(&out, "root,%s\nseed,%x\nn,%d\n%s\n", v.root, d.seed, d.n, columns)
 	const page = 10_000
@@ -67,7 +68,8 @@ type VerifiedDraw struct {
 }
 
 // VerifyDraw checks a list that WriteDraw wrote: the secret against the commitment, the signature of the beacon, the places against the
-// root, the seed, and every position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root with a receipt.
+// root, the seed, and every position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root and
+// round with what the room showed between the end of the list and the draw.
 func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 	in := bufio.NewScanner(r)
 	d, result, err := verifyHeader(in)
@@ -101,14 +103,14 @@ func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 
 // verifyHeader reads the lines before the columns, and checks the commitment, the beacon and the seed.
 func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
-	var secretText, beaconName, listed, round, n string
+	var secretText, beaconName, starts, listed, round, n string
 	var b beacon
 	type field struct {
 		name string
 		into *string
 	}
 	fields := []field{{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &secretText}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n}}
-	withBeacon := []field{{"beacon", &beaconName}, {"listed_ms", &listed}, {"round", &round}, {"signature", &b.signature}}
+	withBeacon := []field{{"beacon", &beaconName}, {"starts_ms", &starts}, {"listed_ms", &listed}, {"round", &round}, {"signature", &b.signature}}
 	for i := 0; i < len(fields); i++ {
 		if !in.Scan() && in.Err() != nil {
 			return d, nil, in.Err()
@@ -138,7 +140,7 @@ func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 	}
 	var signature []byte
 	if beaconName != "" {
-		if signature, err = b.read(beaconName, listed, round); err != nil {
+		if signature, err = b.read(beaconName, starts, listed, round); err != nil {
 			return d, nil, err
 		}
 		d.Round = b.round
@@ -151,17 +153,20 @@ func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 }
 
 // read reads the beacon of a list, verifies it, and returns the bytes of its signature.
-func (b *beacon) read(name, listed, round string) (signature []byte, err error) {
+func (b *beacon) read(name, starts, listed, round string) (signature []byte, err error) {
 	if name != BeaconDrand {
 		return nil, fmt.Errorf("%w: beacon must be %s, got %.40q", ErrInvalid, BeaconDrand, name)
 	}
-	if b.listedAt, err = strconv.ParseInt(listed, 10, 64); err != nil {
-		return nil, fmt.Errorf("%w: listed_ms must be a number, got %.40q", ErrInvalid, listed)
+	var startsAt int64
+	for _, number := range []struct {
+		name, text string
+		into       *int64
+	}{{"starts_ms", starts, &startsAt}, {"listed_ms", listed, &b.listedAt}, {"round", round, &b.round}} {
+		if *number.into, err = strconv.ParseInt(number.text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: %s must be a number, got %.40q", ErrInvalid, number.name, number.text)
+		}
 	}
-	if b.round, err = strconv.ParseInt(round, 10, 64); err != nil {
-		return nil, fmt.Errorf("%w: round must be a number, got %.40q", ErrInvalid, round)
-	}
-	if err := b.verify(); err != nil {
+	if err := b.verify(time.UnixMilli(startsAt).UTC()); err != nil {
 		return nil, err
 	}
 	return hex.DecodeString(b.signature)

@@ -33,9 +33,14 @@ func (s *Service) endList(ctx context.Context, tx *sql.Tx, r *room) error {
 	for i := range r.lanes {
 		r.lanes[i].Drawn = r.lanes[i].tail.Gathered
 	}
+	listedAt := r.now // waiting for joins and reading a long list take time, in which a round may be signed
+	if err := s.store.each(ctx, tx, `SELECT {now}`, func(rows *sql.Rows) error { return rows.Scan(&listedAt) }); err != nil {
+		return err
+	}
 	r.root, r.nDrawn = hex.EncodeToString(root), r.gathered
 	if r.Beacon != "" {
-		r.beacon.listedAt, r.beacon.round = r.now, beaconRound(r.StartsAt, time.UnixMilli(r.now))
+		r.beacon.listedAt = max(listedAt, r.StartsAt.UnixMilli())
+		r.beacon.round = beaconRound(r.StartsAt, time.UnixMilli(r.beacon.listedAt))
 	}
 	return nil
 }

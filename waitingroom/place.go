@@ -136,7 +136,7 @@ func (v *view) placeOf(p *place, now int64) Place {
 	left := func(until int64) time.Time { return time.UnixMilli(v.now + until - rt).UTC() }
 	switch t.State {
 	case StateGathering:
-		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), pollBefore(r.StartsAt.Sub(time.UnixMilli(now)))
+		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), v.pollUntilDrawn(now)
 	case StateWaiting:
 		t.Ahead = v.ahead(lane, position)
 		t.Outlook = v.outlook(lane, t.Ahead)

@@ -12,46 +12,48 @@ import (
 // While nobody can order, nobody gets a turn, is admitted or loses a turn or a pass; the room says why.
 func TestARoomWaitsForItsSale(t *testing.T) {
 	for state, message := range map[waitingroom.SaleState]string{waitingroom.SalePaused: "paused", waitingroom.SaleNotStarted: "not started"} {
-		each(t, func(t *testing.T, h *house) {
-			h.shop.free = 2
-			h.open(func(*waitingroom.Definition) {})
-			h.join("ann", "bob", "eve")
-			h.later(2 * time.Second)
-			if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
-				t.Fatal(err)
-			}
-			h.shop.set(state)
-			h.later(2 * time.Second)
-			if s := h.status(); s.Phase != waitingroom.PhaseHeld || !strings.Contains(s.Message, message) {
-				t.Errorf("%s: %s, %q", state, s.Phase, s.Message)
-			}
-			if _, err := h.rooms.SetMessage(t.Context(), name, "Back at eight.", waitingroom.Cause{}); err != nil {
-				t.Fatal(err)
-			}
-			if s := h.status(); s.Message != "Back at eight." {
-				t.Errorf("the operator's message is hidden by %q", s.Message)
-			}
-			if _, err := h.rooms.Claim(t.Context(), name, user("bob")); !errors.Is(err, waitingroom.ErrAtCapacity) {
-				t.Errorf("a claim in a sale that is %s: %v", state, err)
-			}
-			h.shop.add(5)
-			h.later(time.Hour)
-			got := h.states("ann", "bob", "eve")
-			if got[waitingroom.StateAdmitted] != 1 || got[waitingroom.StateTurn] != 1 || got[waitingroom.StateWaiting] != 1 {
-				t.Errorf("after an hour: %v", got)
-			}
-			h.shop.set(waitingroom.SaleOpen)
-			h.later(4 * time.Second)
-			if s := h.status(); s.Phase != waitingroom.PhaseServing || h.place("eve").State != waitingroom.StateTurn {
-				t.Errorf("when the sale goes on: %s, eve is %s", s.Phase, h.place("eve").State)
-			}
-			if _, err := h.rooms.Claim(t.Context(), name, user("bob")); err != nil {
-				t.Error(err)
-			}
-			h.later(2 * time.Minute)
-			if p := h.place("eve"); p.State != waitingroom.StateLapsed {
-				t.Errorf("eve, who claims nothing, is %s", p.State)
-			}
+		t.Run(string(state), func(t *testing.T) {
+			each(t, func(t *testing.T, h *house) {
+				h.shop.free = 2
+				h.open(func(*waitingroom.Definition) {})
+				h.join("ann", "bob", "eve")
+				h.later(2 * time.Second)
+				if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+					t.Fatal(err)
+				}
+				h.shop.set(state)
+				h.later(2 * time.Second)
+				if s := h.status(); s.Phase != waitingroom.PhaseHeld || !strings.Contains(s.Message, message) {
+					t.Errorf("%s: %s, %q", state, s.Phase, s.Message)
+				}
+				if _, err := h.rooms.SetMessage(t.Context(), name, "Back at eight.", waitingroom.Cause{}); err != nil {
+					t.Fatal(err)
+				}
+				if s := h.status(); s.Message != "Back at eight." {
+					t.Errorf("the operator's message is hidden by %q", s.Message)
+				}
+				if _, err := h.rooms.Claim(t.Context(), name, user("bob")); !errors.Is(err, waitingroom.ErrAtCapacity) {
+					t.Errorf("a claim in a sale that is %s: %v", state, err)
+				}
+				h.shop.add(5)
+				h.later(4 * time.Minute)
+				got := h.states("ann", "bob", "eve")
+				if got[waitingroom.StateAdmitted] != 1 || got[waitingroom.StateTurn] != 1 || got[waitingroom.StateWaiting] != 1 {
+					t.Errorf("after four minutes: %v", got)
+				}
+				h.shop.set(waitingroom.SaleOpen)
+				h.later(4 * time.Second)
+				if s := h.status(); s.Phase != waitingroom.PhaseServing || h.place("eve").State != waitingroom.StateTurn {
+					t.Errorf("when the sale goes on: %s, eve is %s", s.Phase, h.place("eve").State)
+				}
+				if _, err := h.rooms.Claim(t.Context(), name, user("bob")); err != nil {
+					t.Error(err)
+				}
+				h.later(2 * time.Minute)
+				if p := h.place("eve"); p.State != waitingroom.StateLapsed {
+					t.Errorf("eve, who claims nothing, is %s", p.State)
+				}
+			})
 		})
 	}
 }

@@ -114,7 +114,7 @@ func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 	}
 	root, err := t.root()
 	if err == nil && r.Beacon != "" {
-		if err := r.beacon.verify(); err != nil {
+		if err := r.beacon.verify(r.StartsAt); err != nil {
 			return check("draw", false, "%v", err), nil
 		}
 	}

@@ -244,11 +244,13 @@ func parseLane(text string) (lane, error) {
 // verifyDrawCommand needs no server: anybody can verify a draw.
 func verifyDrawCommand() *cobra.Command {
 	var commitment, root string
+	var round int64
 	cmd := &cobra.Command{
 		Use:   "verify-draw FILE",
 		Short: "Verify a draw by its list; - reads standard input",
 		Long: "Verify the list of a draw, which GET /v1/rooms/{room}/draw.csv of the public listener answers: the secret against the commitment, all places against " +
-			"the root, the signature of the beacon, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start.",
+			"the root, the signature of the beacon, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start, and root and round " +
+			"with those that the room showed before the round was signed.",
 		Example: "  curl -s https://shop.example/v1/rooms/shoes/draw.csv | tidegate rooms verify-draw - --commitment 9f86d081…",
 		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -261,11 +263,12 @@ func verifyDrawCommand() *cobra.Command {
 				defer file.Close()
 				in = file
 			}
-			return verifyDraw(cmd.OutOrStdout(), in, commitment, root)
+			return verifyDraw(cmd.OutOrStdout(), in, commitment, root, round)
 		},
 	}
 	cmd.Flags().StringVar(&commitment, "commitment", "", "commitment that was published before the start")
 	cmd.Flags().StringVar(&root, "root", "", "root that was published")
+	cmd.Flags().Int64Var(&round, "round", 0, "round of drand that was published with the root, in a room with a beacon")
 	return cmd
 }
 
@@ -276,7 +279,7 @@ func beaconOf(d waitingroom.VerifiedDraw) string {
 	return fmt.Sprintf("round %d of drand's quicknet", d.Round)
 }
 
-func verifyDraw(out io.Writer, list io.Reader, commitment, root string) error {
+func verifyDraw(out io.Writer, list io.Reader, commitment, root string, round int64) error {
 	d, err := waitingroom.VerifyDraw(list)
 	if err != nil {
 		return errors.New(harmless(strings.TrimPrefix(err.Error(), waitingroom.ErrInvalid.Error()+": ")))
@@ -286,6 +289,13 @@ func verifyDraw(out io.Writer, list io.Reader, commitment, root string) error {
 			return fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, harmless(published.got), published.flag, published.want)
 		}
 	}
+	if cmp.Or(round, d.Round) != d.Round {
+		return fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Round, round)
+	}
+	verified := "secret, list, seed and all positions"
+	if d.Round > 0 {
+		verified = "secret, signature of the beacon, list, seed and all positions"
+	}
 	return writeTable(out, [][]string{
 		{"room", harmless(d.Room)},
 		{"places", strconv.FormatInt(d.N, 10)},
@@ -293,6 +303,6 @@ func verifyDraw(out io.Writer, list io.Reader, commitment, root string) error {
 		{"root", d.Root},
 		{"seed", d.Seed},
 		{"beacon", beaconOf(d)},
-		{"verified", "secret, beacon, list, seed and all positions"},
+		{"verified", verified},
 	})
 }

@@ -44,7 +44,7 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 	want := &Config{
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
-		Identity: "header", Captcha: "altcha", Namespace: "tidegate", MaxRemembered: 100_000, HistoryDays: 90, RoomDays: 30, RedisTimeout: redisclient.DefaultTimeout, DatabaseConns: 16, KeepAlive: 620 * time.Second, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
+		Identity: "header", Captcha: "altcha", Namespace: "tidegate", MaxRemembered: 100_000, HistoryDays: 90, DrandRelays: []string{"https://api.drand.sh", "https://drand.cloudflare.com"}, RoomDays: 30, RedisTimeout: redisclient.DefaultTimeout, DatabaseConns: 16, KeepAlive: 620 * time.Second, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if name := c.KoalaZone.String(); name != "Asia/Shanghai" {
 		t.Fatal(name)

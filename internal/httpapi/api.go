@@ -133,7 +133,7 @@ func (a *API) servePublic(origins, headers []string) error {
 	a.registerChallenges(docs, huma.Middlewares{a.charger.ChallengeMiddleware})
 	a.registerOwn(docs)
 	if a.visitors != nil {
-		a.registerPublicRooms(docs)
+		a.registerPublicRooms(docs, origins)
 	}
 	a.describeCaller(docs.OpenAPI(), func(path string, _ *huma.Operation) bool {
 		return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, vwr.Path+"/")

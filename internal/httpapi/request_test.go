@@ -129,6 +129,17 @@ func TestCORS(t *testing.T) {
 	}
 }
 
+// TestFrames: who may show the page of a room in a frame.
+func TestFrames(t *testing.T) {
+	for want, origins := range map[string][]string{"'self'": nil, "'self' https://shop.example": {"https://shop.example"}, "'self' ": {"*", "https://shop.example"}} {
+		b := setup(t, withRooms(t), func(c *Config) { c.CORSOrigins = origins })
+		policy := call(b.Public(), "GET", "/rooms/door", "").Header().Get("Content-Security-Policy")
+		if _, ancestors, _ := strings.Cut(policy, "frame-ancestors "); ancestors != strings.TrimSpace(want) {
+			t.Errorf("%q: %s", origins, policy)
+		}
+	}
+}
+
 func TestReady(t *testing.T) {
 	b := setup(t)
 	away := errors.New("dial tcp 10.1.2.3:5432\n\thost: refused")

@@ -90,11 +90,11 @@ func roomVerb(verb, summary string) huma.Operation {
 }
 
 // registerPublicRooms registers the routes of the public listener, which the rules charge. Joining charges itself.
-func (a *API) registerPublicRooms(docs huma.API) {
+func (a *API) registerPublicRooms(docs huma.API, origins []string) {
 	charged := huma.Middlewares{a.charger.Middleware}
 	huma.Register(docs, with(roomRoute, charged, captchaParameter), a.visitors.Room)
 	a.registerPlaces(docs, charged, charged, nil, captchaParameter)
-	registerRoomPage(docs.OpenAPI(), a.public)
+	registerRoomPage(docs.OpenAPI(), a.public, origins)
 	a.registerRoomStreams(docs.OpenAPI(), a.public, roomStreams{
 		events: a.visitors.Events, text: roomEventsText, access: a.charger.EchoMiddleware, parameters: captchaParameter,
 		streams: newAtOnce(maxStreams, maxStreamsPerAddress), draws: newAtOnce(maxDraws, maxDrawsPerAddress),
@@ -127,8 +127,8 @@ func (a *API) registerPlaces(docs huma.API, reading, placing, joining huma.Middl
 }
 
 // registerRoomPage registers the page of a room, and its files.
-func registerRoomPage(described *huma.OpenAPI, e *echo.Echo) {
-	e.GET(roompage.PagePath, echo.WrapHandler(roompage.Page()))
+func registerRoomPage(described *huma.OpenAPI, e *echo.Echo, origins []string) {
+	e.GET(roompage.PagePath, echo.WrapHandler(roompage.Page(origins)))
 	e.GET(roompage.FilesPath+"*", echo.WrapHandler(roompage.Files()))
 	for path, text := range map[string][2]string{
 		"/rooms/{room}":       {"room-page", "A page that shows the visitor's place"},

@@ -21,7 +21,7 @@ type RoomView struct {
 	Room       string            `json:"room"`
 	Phase      waitingroom.Phase `json:"phase" enum:"scheduled,gathering,serving,held,recovering,exhausted,closed" doc:"held: by an operator, or while the sale is paused or has not started. exhausted, and closed, by an operator or with the sale, are final"`
 	Now        time.Time         `json:"now" doc:"The clock that the room follows"`
-	StartsAt   time.Time         `json:"starts_at" doc:"When turns begin; in mode draw, when the order is drawn"`
+	StartsAt   time.Time         `json:"starts_at" doc:"When turns begin; in mode draw, when the order is drawn, or with a beacon when the list of those who take part ends"`
 	Served     int64             `json:"served" doc:"Positions that have had their turn, of all lanes; never falls"`
 	Joined     int64             `json:"joined" doc:"Places that were given"`
 	Waiting    int64             `json:"waiting" doc:"Places that have not had their turn"`

@@ -14,7 +14,8 @@
   const text = {
     scheduled: 'The room has not opened yet.',
     join: 'You have no place yet.',
-    gathering: 'You are in. The order will be drawn at the start.',
+    gathering: 'You are in. The order will be drawn.',
+    behind: 'You are in, behind those who joined before the start.',
     turn: 'It is your turn.',
     admitted: 'You may order now.',
     done: 'You have ordered.',
@@ -114,6 +115,8 @@
       first = Math.max(first, place && place.ahead ? place.ahead : 0);
       const end = { scheduled: text.scheduled, exhausted: text.exhausted, closed: text.closed }[doc.phase] || text.over;
       let head = text[state] || end;
+      const listed = doc.draw && doc.draw.beacon && doc.draw.root && !doc.draw.seed;
+      if (state === 'gathering' && listed && place.number > doc.draw.n) head = text.behind;
       if (!sells && state === 'admitted') head = text.entered;
       if (!sells && state === 'done') head = text.finished;
       if (!state && open) head = known ? text.join : text.unknown;
@@ -130,7 +133,7 @@
         if (place.eta) line += ` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.`;
       } else if (state === 'turn') line = `Take it before ${clock(place.turn_until)}, or it goes to the next.`;
       else if (state === 'admitted') line = `${sells ? 'Order' : 'Go on'} before ${clock(place.pass_until)}.`;
-      else if (state === 'gathering' && doc.draw && doc.draw.root) line = `The list is complete. The order is drawn at ${clock(doc.draw.beacon.at)}.`;
+      else if (state === 'gathering' && listed) line = new Date(doc.draw.beacon.at) > new Date(doc.now) ? `The list is complete. The order is drawn at ${clock(doc.draw.beacon.at)}.` : 'The list is complete. The room waits for the public random number that gives the order.';
       else if (doc.phase === 'scheduled' || state === 'gathering') line = `It starts at ${clock(doc.starts_at)}. ${doc.draw ? 'It does not matter when you join before then, and you may close this page.' : 'Who comes first is first.'}`;
       else if (again) line = 'You may join again, at the end.';
       say(detail, paused && !['done', 'barred'].includes(state) ? text[doc.phase] : line);
