@@ -180,8 +180,14 @@ func (in *installation) sale(p *process, change ...func(*orders.Sale)) orders.Sa
 // file, or to tell a new connection which server it reached.
 func (in *installation) answered(what string, call func() error) {
 	in.t.Helper()
+	var err error
+	defer func() {
+		if err != nil {
+			in.t.Logf("%s: %v", what, err)
+		}
+	}()
 	eventually(in.t, what, func() bool {
-		err := call()
+		err = call()
 		if err != nil && !errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, orders.ErrRecovering) {
 			in.t.Fatalf("%s: %v", what, err)
 		}

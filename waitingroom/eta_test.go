@@ -71,7 +71,7 @@ func TestTheTimeUntilTheTurnAtTheEndOfTheStock(t *testing.T) {
 				t.Errorf("place %d got no turn, had %d ranges, and was told %d times that there should be enough", i+1, len(guesses[i]), likely[i])
 			}
 		}
-		if all < 250 {
+		if all < 150 {
 			t.Errorf("only %d ranges", all)
 		}
 	})
