@@ -30,7 +30,7 @@ func (h *house) rehearse(o rehearseroom.Options) {
 	if !r.OK() {
 		var table strings.Builder
 		_ = r.WriteTable(&table) // a Builder does not fail
-		h.Error(table.String())
+		h.Errorf("%s\n%+v", table.String(), r.Findings)
 	}
 }
 
