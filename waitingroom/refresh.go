@@ -211,10 +211,10 @@ func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
 			}
 		}
 	}
-	early := make([][]int64, len(v.lanes))
-	for lane := range early {
-		if early[lane] = slices.Clone(v.early[lane]); drawnNow {
-			early[lane] = slices.Collect(maps.Values(all[lane])) // known before the draw
+	early, added := slices.Clone(v.early), make([][]int64, len(v.lanes))
+	if drawnNow { // what is known by then was given up before the draw
+		for lane := range early {
+			early[lane] = slices.Sorted(maps.Values(all[lane]))
 		}
 	}
 	for _, p := range gone {
@@ -222,11 +222,14 @@ func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
 		position := v.position(lane, p.laneNumber)
 		all[lane][p.laneNumber] = position
 		if p.leftAt > 0 && p.leftAt <= v.drawnAt {
-			early[lane] = append(early[lane], position)
+			added[lane] = append(added[lane], position)
 		}
 	}
-	for lane := range early {
-		slices.Sort(early[lane])
+	for lane, positions := range added {
+		if len(positions) > 0 {
+			early[lane] = slices.Concat(early[lane], positions)
+			slices.Sort(early[lane])
+		}
 	}
 	v.skipped, v.early = all, early
 	return nil
