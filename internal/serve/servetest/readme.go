@@ -38,7 +38,8 @@ func ReadmeCalls(t *testing.T, readme, public, internal string) {
 	} {
 		script := setup + "\n" + strings.ReplaceAll(step.script, "ORDER_ID", id)
 		out := Bash(t, script)
-		for start := time.Now(); late.MatchString(out) && time.Since(start) < 20*time.Second; {
+		repeated := false
+		for start := time.Now(); late.MatchString(out) && time.Since(start) < 20*time.Second; repeated = true {
 			out = Bash(t, script)
 		}
 		if found := orderID.FindStringSubmatch(out); id == "" && found != nil {
@@ -47,6 +48,9 @@ func ReadmeCalls(t *testing.T, readme, public, internal string) {
 		var statuses []string
 		for _, s := range status.FindAllStringSubmatch(out, -1) {
 			statuses = append(statuses, s[1])
+		}
+		if repeated && statuses[0] == "200" && step.statuses[0] == "201" { // the call that came too late has made it
+			statuses[0] = "201"
 		}
 		if !slices.Equal(statuses, step.statuses) {
 			t.Fatalf("%s: statuses %v, want %v:\n%s", step.what, statuses, step.statuses, out)
