@@ -12,7 +12,7 @@ import (
 )
 
 // BeaconDrand is the beacon of rooms whose draw depends on a round of drand's network quicknet. The round is after the end of the list, so
-// nobody knows the order while the list can be changed.
+// the order is unknown while the list can be changed.
 const BeaconDrand = "drand"
 
 // network is changed only by tests, which cannot sign for drand.
@@ -104,7 +104,7 @@ func (v *view) pollUntilDrawn(now int64) time.Duration {
 	until := v.StartsAt
 	if v.Beacon != "" && v.listed() {
 		if until = network.TimeOf(v.beacon.round); now-until.UnixMilli() > beaconLate.Milliseconds() {
-			return jitter(PollFar) // nobody knows when the round will be had
+			return jitter(PollFar) // it is not known when the round will be had
 		}
 	}
 	return pollBefore(until.Sub(time.UnixMilli(now)))

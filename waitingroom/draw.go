@@ -30,7 +30,7 @@ import (
 // The secret is fixed before anybody joins, and the root depends on everybody, so nobody can choose a position. The exception is whoever
 // knows the secret: an operator who adds places of his own until he likes the order. A draw cannot show that; docs/waiting-room.md says so.
 //
-// In a room with a beacon the seed depends on a public value too, which nobody knows when the list ends:
+// In a room with a beacon the seed depends on a public value too, which is unknown when the list ends:
 //
 //	seed     = SHA-256("tidegate draw with beacon\n" ‖ secret ‖ root ‖ signature of the round)
 

@@ -218,7 +218,7 @@ func (s *Service) unguard(ctx context.Context, r *room) error {
 }
 
 // unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their sale still need
-// a turn, in case the sale is prolonged: nobody should get in front of those who waited.
+// a turn, in case the sale is prolonged: those who waited must not be overtaken.
 func (s *Service) unguardClosed(ctx context.Context) error {
 	var closed []room
 	err := s.store.each(ctx, s.store.db, `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> '' AND sale_state <> 'ended'`, func(rows *sql.Rows) error {

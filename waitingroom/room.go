@@ -30,7 +30,7 @@ const (
 // Phase is the state of a room.
 type Phase string
 
-// The phases. In PhaseHeld an operator holds the room, or nobody can order in its sale; in PhaseRecovering the stock or the database cannot be
+// The phases. In PhaseHeld an operator holds the room, or its sale takes no orders; in PhaseRecovering the stock or the database cannot be
 // read: nothing moves in either. PhaseExhausted and PhaseClosed are final; a room is closed by an operator, or with its sale.
 const (
 	PhaseScheduled  Phase = "scheduled"
@@ -211,7 +211,7 @@ func (r *room) skipOutage() {
 	}
 }
 
-// waitsForSale reports whether the room stands still because nobody can order. Before its own start that stops nobody.
+// waitsForSale reports whether the room stands still because its sale takes no orders. Before its own start that stops nobody.
 func (r *room) waitsForSale(now int64) bool {
 	return (r.sale == SalePaused || r.sale == SaleNotStarted) && r.ended == "" && now >= r.StartsAt.UnixMilli()
 }

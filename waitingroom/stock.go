@@ -31,7 +31,7 @@ type Stock interface {
 // Supply is what Stock.Look returns.
 type Supply = stock.Supply
 
-// SaleState says why nobody can order in a sale.
+// SaleState is why a sale takes no orders.
 type SaleState = stock.SaleState
 
 // The states of a sale. Its rooms stand still while it is paused or has not started, and end with it.

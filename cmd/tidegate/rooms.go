@@ -139,7 +139,7 @@ func (d *roomDefinition) flags(cmd *cobra.Command) {
 	f.StringVar(&d.bound, "bound", string(waitingroom.BoundStrict), "strict: who claims in time gets a unit; expected: more turns than units")
 	f.BoolVar(&d.anonymous, "anonymous", false, "accept visitors without a user")
 	f.BoolVar(&d.captcha, "captcha", false, "joining needs a solved challenge")
-	f.StringVar(&d.beacon, "beacon", "", "drand: the draw also depends on a public random value, which nobody knows while the list can be changed")
+	f.StringVar(&d.beacon, "beacon", "", "drand: the draw also depends on a public random value, which is unknown while the list can be changed")
 	f.StringArrayVar(&d.lanes, "lane", nil, "lane as NAME=SHARE, or NAME=SHARE:TIER for callers of one tier; once for each lane (default: no lanes)")
 	for name, words := range map[string][]string{
 		"mode": {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)}, "bound": {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},

@@ -1,6 +1,6 @@
 // Package drand verifies the rounds of drand, a public source of random values: https://docs.drand.love/docs/specification. Every few
-// seconds a group of organizations signs the number of a round together. Nobody knows a signature before most of them have signed, and
-// everybody can verify it with one public key.
+// seconds a group of organizations signs the number of a round together. A signature is unknown before most of them have signed, and
+// can be verified with one public key.
 package drand
 
 import (

@@ -1,4 +1,4 @@
-// Package stock is what sales tell waiting rooms, so that packages orders and waitingroom need not know each other.
+// Package stock is what sales report to waiting rooms, so that packages orders and waitingroom need not know each other.
 package stock
 
 import "time"
@@ -15,7 +15,7 @@ type Supply struct {
 // Revoked stands in the place of an order, for an admission that was taken back.
 const Revoked = "revoked"
 
-// SaleState says why nobody can order in a sale.
+// SaleState is why a sale takes no orders.
 type SaleState string
 
 // The states of a sale, which script supply.lua of package orders returns.

@@ -19,7 +19,7 @@ local function is_server(run)
   return run == 'unknown' or string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(run), 1, true) ~= nil
 end
 
--- Why nobody may order the item now: 'ended', 'paused' or 'not_started', and then the start in ms, or 0 when the sale is a draft; nil while
+-- Why orders of the item are refused now: 'ended', 'paused' or 'not_started', and then the start in ms, or 0 when the sale is a draft; nil while
 -- the sale is open.
 local function shut(it, now)
   if it.switch == 'closed' or now >= it.ends then

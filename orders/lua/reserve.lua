@@ -117,7 +117,7 @@ local function reserve(id, buyer, key, quantity, body, accepted)
     -- or the room, 'revoked' and when the buyer was admitted.
     local of, ends_at, units_for = string.match(new_turns[buyer] or redis.call('HGET', turns, buyer) or '', '^(%S+) (%d+) (%d+)$')
     if of ~= room or now >= tonumber(ends_at) or quantity > tonumber(units_for) then
-      -- Nobody should wait for a turn that could not help.
+      -- Without units, waiting for a turn is in vain.
       return {short(free, quantity) or 'turn_required', free}
     end
   end

@@ -3,7 +3,7 @@
 --
 -- KEYS  prelude.lua
 -- ARGV  1 room that asks, 2 counts that the caller has seen, 3... hashes of buyers
--- Reply {1 if orders need a turn of the room, free, why nobody may order now or '', id of the order that waits or '', for each buyer the id of the order,
+-- Reply {1 if orders need a turn of the room, free, why orders are refused now or '', id of the order that waits or '', for each buyer the id of the order,
 --       'revoked' and when the buyer was admitted, or ''}, or {} when Redis does not have the item whole, or may have it in an earlier state, or
 --       the item is being recovered
 --

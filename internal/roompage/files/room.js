@@ -145,7 +145,7 @@
       show(leave, ['gathering', 'waiting', 'turn', 'admitted'].includes(state));
       show(draw, !!doc.draw);
       const beacon = doc.draw && doc.draw.beacon;
-      if (beacon) say(draw.querySelector('.tidegate-beacon'), `The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which nobody knows, not even the shop, before ${clock(beacon.at)}.`);
+      if (beacon) say(draw.querySelector('.tidegate-beacon'), `The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which is unknown, also to the shop, before ${clock(beacon.at)}.`);
       show(draw.querySelector('.tidegate-beacon'), !!beacon);
       draw.querySelector('a').toggleAttribute('hidden', !(doc.draw && doc.draw.seed));
       if (box.dataset.continue) go.href = box.dataset.continue;
