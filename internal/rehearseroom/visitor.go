@@ -111,7 +111,7 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 			return err
 		}
 		if code != http.StatusOK {
-			return fmt.Errorf("rehearse: GET %s: status %d %s", path, code, p.Reason)
+			return fmt.Errorf("status %d %s to GET %s", code, p.Reason, path)
 		}
 	}
 }
