@@ -164,6 +164,13 @@ func TestARoomFollowsItsSale(t *testing.T) {
 		}
 	}
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return as("POST", place(api[0])+"/claim", "ann") })
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { // the other process lets in a moment later
+		a := as("GET", place(api[1]), "bob")
+		if !strings.Contains(string(a.Body), `"state":"turn"`) {
+			a.Status = 0
+		}
+		return a
+	})
 	change("pause")
 	shows("held", "The sale is paused.")
 	if a := as("POST", place(api[1])+"/claim", "bob"); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), `"reason":"at_capacity"`) {
