@@ -260,12 +260,12 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(2 * time.Minute) // a task handed to a connection that broke waits for its lease, 30 s, and for Asynq's next search, once a minute
+	deadline := time.After(3 * time.Minute) // a task handed to a connection that broke waits for its lease, 30 s, and for Asynq's next search, once a minute
 	for !ok() {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			t.Fatalf("not within two minutes: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 	}
 }

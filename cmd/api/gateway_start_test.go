@@ -3,19 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -76,45 +71,19 @@ func (g *gateway) curl(t *testing.T, from, path string, args ...string) servetes
 	return servetest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body, Err: err}
 }
 
-// recipes returns the blocks of a language in docs/gateways.md.
-func recipes(t *testing.T, language string) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(text, -1) {
-		out = append(out, string(m[1]))
-	}
-	return out
-}
-
-// replace replaces each of old, new … wherever it stands, and it must stand somewhere.
-func replace(t *testing.T, text string, pairs ...string) string {
-	t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		if !strings.Contains(text, pairs[i]) {
-			t.Fatalf("the recipe has no %q", pairs[i])
-		}
-		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
-	}
-	return text
-}
-
 func startNginx(t *testing.T, at addresses) *gateway {
-	blocks := recipes(t, "nginx")
+	blocks := servetest.Recipes(t, "gateways.md", "nginx")
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks, want the recipe and what fails open", len(blocks))
 	}
-	recipe, addr, dir := blocks[0], freeAddr(t), t.TempDir()
+	recipe, addr, dir := blocks[0], servetest.FreeAddr(t), t.TempDir()
 	if at.failOpen {
-		recipe = replace(t, recipe, "        # to fail open: here\n", blocks[1])
+		recipe = servetest.Replace(t, recipe, "        # to fail open: here\n", blocks[1])
 	}
-	recipe = replace(t, recipe, "listen 8000", "listen "+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "the-token", gatewayToken)
-	write(t, dir, "recipe.conf", recipe)
-	write(t, dir, "members.htpasswd", strings.Join(memberNames, ":{PLAIN}opensesame\n")+":{PLAIN}opensesame\n")
-	write(t, dir, "nginx.conf", `
+	recipe = servetest.Replace(t, recipe, "listen 8000", "listen "+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "the-token", gatewayToken)
+	servetest.Write(t, dir, "recipe.conf", recipe)
+	servetest.Write(t, dir, "members.htpasswd", strings.Join(memberNames, ":{PLAIN}opensesame\n")+":{PLAIN}opensesame\n")
+	servetest.Write(t, dir, "nginx.conf", `
 daemon off; master_process off; pid nginx.pid; error_log stderr error;
 events {}
 http {
@@ -123,84 +92,26 @@ http {
 	include recipe.conf;
 }
 `)
-	return serving(t, addr, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	servetest.Serving(t, addr, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	return &gateway{addr: addr}
 }
 
 func startCaddy(t *testing.T, at addresses) *gateway {
-	blocks := recipes(t, "caddyfile")
+	blocks := servetest.Recipes(t, "gateways.md", "caddyfile")
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks, want the recipe and two to fail open", len(blocks))
 	}
-	recipe, addr, dir := blocks[0], freeAddr(t), t.TempDir()
+	recipe, addr, dir := blocks[0], servetest.FreeAddr(t), t.TempDir()
 	if at.failOpen {
-		recipe = replace(t, recipe, "\t\treverse_proxy 127.0.0.1:8081 {\n", blocks[1]) + blocks[2]
-		recipe = replace(t, recipe, "127.0.0.1:8099", freeAddr(t))
+		recipe = servetest.Replace(t, recipe, "\t\treverse_proxy 127.0.0.1:8081 {\n", blocks[1]) + blocks[2]
+		recipe = servetest.Replace(t, recipe, "127.0.0.1:8099", servetest.FreeAddr(t))
 	}
-	recipe = replace(t, recipe, "http://:8000", "http://"+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "the-token", gatewayToken)
-	write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
+	recipe = servetest.Replace(t, recipe, "http://:8000", "http://"+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "the-token", gatewayToken)
+	servetest.Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
 	// "opensesame", at the lowest cost.
 	const hash = "JDJhJDA0JGJ2Q0E2T1QxaGlhcnVQVm1ZdThXTnUvTG1UQlJVLmRITE4wb1VGLjJudG55RDZwazJGMzIy"
-	write(t, dir, "members.caddy", strings.Join(memberNames, " "+hash+"\n")+" "+hash+"\n")
-	return serving(t, addr, dir, "caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
-}
-
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// serving starts a gateway's program and waits until it listens.
-func serving(t *testing.T, addr, dir, program string, args ...string) *gateway {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		path = "/usr/sbin/" + program // where Debian keeps nginx, outside a user's PATH
-	}
-	var log bytes.Buffer
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
-	cmd.Env = []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_DATA_HOME=" + dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v; make setup installs it", err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // killed
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("%s:\n%s", program, log.Bytes())
-		}
-	})
-	servetest.Until(t, http.StatusOK, func() servetest.Answer {
-		select {
-		case <-ended:
-			t.Fatalf("%s ended:\n%s", program, log.Bytes())
-		default:
-		}
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return servetest.Answer{Err: err}
-		}
-		_ = conn.Close()
-		return servetest.Answer{Status: http.StatusOK}
-	})
+	servetest.Write(t, dir, "members.caddy", strings.Join(memberNames, " "+hash+"\n")+" "+hash+"\n")
+	servetest.Serving(t, addr, dir, "caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
 	return &gateway{addr: addr}
 }
 

@@ -69,7 +69,7 @@ func TestGateways(t *testing.T) {
 func startForGateways(t *testing.T, rules string) *servetest.Program {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, dir, "rules.yaml", rules)
+	servetest.Write(t, dir, "rules.yaml", rules)
 	vars := map[string]string{"RULES_FILE": filepath.Join(dir, "rules.yaml"), "INTERNAL_TOKEN": gatewayToken, "TRUSTED_PROXIES": "127.0.0.1"}
 	folder := t.TempDir()
 	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {

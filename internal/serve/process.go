@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -28,6 +30,7 @@ var errGivenUp = errors.New("shutdown timed out")
 // Service is what a Process needs of orders.Service.
 type Service interface {
 	Run(context.Context) error
+	AwaitLoaded(context.Context) error
 	WakeWaiters()
 	Drain(context.Context) error
 }
@@ -42,6 +45,7 @@ type Listener struct {
 	Name    string
 	Addr    string
 	Handler http.Handler
+	Loaded  bool // it opens when the service has loaded what it needs to serve, so that no caller of a rolling restart is refused
 }
 
 // A Process is the parts of one running program. The zero value is not usable: Log and Service are required, and AddHTTP
@@ -55,7 +59,7 @@ type Process struct {
 	Worker     runner                        // a further queue; nil: none
 	Background []func(context.Context) error // further parts, which run until everything is drained
 	Drain      func()                        // makes readyz answer 503; nil: nothing to do
-	Linger     time.Duration                 // how long new connections are served after Drain, so that load balancers notice; 0 = not at all
+	Linger     time.Duration                 // after Drain, how long new connections are served, so that load balancers notice, and then how long idle ones stay; 0 = not at all
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Service is stopped; nil: the queue outlives the process
 	Ready      func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
 	KeepAlive  time.Duration                 // of idle connections; 0 = httpapi.DefaultKeepAlive
@@ -64,7 +68,8 @@ type Process struct {
 
 // Run serves until ctx ends or a part fails. Then it shuts down in this order, one step after the other, all within Shutdown:
 //
-//  1. readyz answers 503, waits are answered; after Linger the listeners close, and requests in flight are answered
+//  1. readyz answers 503, waits are answered, and each answer closes its connection; after Linger the listeners close, and after another
+//     Linger the connections that no request came over; requests in flight are answered
 //  2. accepted orders in memory are committed; if the queue does not outlive the process, all queued ones too
 //  3. the tasks of Worker end or are requeued
 //  4. the remaining parts stop: the service, whose tasks end or are requeued, the rules' reload, timers
@@ -72,7 +77,8 @@ type Process struct {
 //
 // It returns nil if only ctx ended and every step succeeded.
 func (p *Process) Run(ctx context.Context) error {
-	servers, err := p.listen(ctx)
+	var draining atomic.Bool
+	servers, err := p.listen(ctx, &draining, func(l *Listener) bool { return !l.Loaded })
 	if err != nil {
 		return err
 	}
@@ -99,8 +105,21 @@ func (p *Process) Run(ctx context.Context) error {
 	for _, s := range servers {
 		g.Go(s.serve)
 	}
-	if p.Ready != nil {
-		p.Ready(addresses(servers))
+	loading, loaded := context.WithTimeout(leaving, loadMost)
+	if err := p.Service.AwaitLoaded(loading); err != nil && leaving.Err() == nil {
+		p.Log.Warn("the sales are not loaded yet, and callers are let in nevertheless", "after", loadMost)
+	}
+	loaded()
+	if leaving.Err() == nil {
+		late, err := p.listen(ctx, &draining, func(l *Listener) bool { return l.Loaded })
+		for _, s := range late {
+			g.Go(s.serve)
+		}
+		if servers = append(servers, late...); err != nil {
+			g.Go(func() error { return err })
+		} else if p.Ready != nil {
+			p.Ready(addresses(servers))
+		}
 	}
 
 	<-leaving.Done()
@@ -112,7 +131,15 @@ func (p *Process) Run(ctx context.Context) error {
 		p.Drain()
 	}
 	p.Service.WakeWaiters()
+	draining.Store(true)
 	periodic.Pause(within, p.Linger)
+	for _, s := range servers {
+		_ = s.listener.Close()
+	}
+	idle, enough := context.WithTimeout(within, p.Linger)
+	for slices.ContainsFunc(servers, (*server).connected) && periodic.Pause(idle, lookEvery) {
+	}
+	enough()
 	// A client that keeps its connection must not use up the time of the following steps.
 	closing, stopClosing := context.WithTimeout(within, p.bound()/2)
 	defer stopClosing()
@@ -138,6 +165,11 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+const (
+	loadMost  = 10 * time.Second // how long listeners wait for what they serve
+	lookEvery = 5 * time.Millisecond
+)
 
 func (p *Process) bound() time.Duration {
 	if p.Shutdown == 0 {
@@ -169,10 +201,35 @@ type server struct {
 	name     string
 	listener net.Listener
 	http     *http.Server
+	open     atomic.Int64 // connections
 }
 
-// listen opens all listeners before serving starts, so that a port in use fails the start.
-func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
+// connected reports whether some client has a connection.
+func (s *server) connected() bool { return s.open.Load() > 0 }
+
+// count follows the connections.
+func (s *server) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// leave makes each answer close its connection once the process is draining: a client whose connection is closed between two requests may be
+// sending the next one.
+func leave(next http.Handler, draining *atomic.Bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// listen opens those listeners, all of them before one serves, so that a port in use fails the start.
+func (p *Process) listen(ctx context.Context, draining *atomic.Bool, those func(*Listener) bool) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -181,20 +238,25 @@ func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 		}
 	}()
 	for _, l := range p.Listeners {
+		if !those(&l) {
+			continue
+		}
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr)
 		if err != nil {
 			return servers, fmt.Errorf("%s listener: %w; is another process using the address?", l.Name, err)
 		}
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
-		serving := httpapi.Server(l.Handler, p.KeepAlive)
+		serving := httpapi.Server(leave(l.Handler, draining), p.KeepAlive)
 		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and disconnects
-		servers = append(servers, &server{l.Name, httpapi.Listener(listener), serving})
+		s := &server{name: l.Name, listener: httpapi.Listener(listener), http: serving}
+		serving.ConnState = s.count
+		servers = append(servers, s)
 	}
 	return servers, nil
 }
 
 func (s *server) serve() error {
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("%s listener: %w", s.name, err)
 	}
 	return nil
@@ -205,6 +267,9 @@ func closeAll(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
 		g.Go(func() error {
 			err := s.http.Shutdown(ctx)
+			if errors.Is(err, net.ErrClosed) { // the listener, which was closed before
+				err = nil
+			}
 			if err != nil {
 				_ = s.http.Close()
 			}

@@ -37,6 +37,7 @@ type diary struct {
 	notes []string
 	hang  chan struct{} // what Drain waits for
 	woken chan struct{} // closed by Stop, unless nil
+	loads chan struct{} // what AwaitLoaded waits for; nil: nothing
 }
 
 func (d *diary) note(what string) {
@@ -54,6 +55,18 @@ func (d *diary) part(name string) func(context.Context) error {
 }
 
 func (d *diary) Run(ctx context.Context) error { return d.part("service")(ctx) }
+
+func (d *diary) AwaitLoaded(ctx context.Context) error {
+	if d.loads == nil {
+		return nil
+	}
+	select {
+	case <-d.loads:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (d *diary) WakeWaiters() {
 	d.note("waiters woken")
