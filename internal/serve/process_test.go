@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -205,9 +207,21 @@ func TestBalancersHearOfALeave(t *testing.T) {
 			if a := servetest.Once("GET", readyz, ""); a.Status != http.StatusOK {
 				t.Errorf("before: %v", a)
 			}
+			conn, err := net.Dial("tcp", addrs["worker"])
+			if err != nil {
+				t.Error(err)
+			}
+			kept := &kept{conn, bufio.NewReader(conn)}
+			defer kept.close()
+			if _, _, closes, err := kept.call("GET", "/livez", "", ""); closes || err != nil {
+				t.Errorf("before, a connection closes: %t, %v", closes, err)
+			}
 			cancel()
 			for leaving = servetest.Once("GET", readyz, ""); leaving.Status == http.StatusOK; {
 				leaving = servetest.Once("GET", readyz, "") // over a new connection each time
+			}
+			if _, _, closes, err := kept.call("GET", "/livez", "", ""); !closes || err != nil {
+				t.Errorf("while leaving, a connection closes: %t, %v", closes, err)
 			}
 		}()
 	}

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Size returns full if SLOW=1 is set, as make check does, and short otherwise: for tests that prove more the longer they run. Every such
+// Size returns full if SLOW=1 is set, and short otherwise: for tests that prove more the longer they run. Every such
 // test runs in both sizes.
 func Size[T any](short, full T) T {
 	if os.Getenv("SLOW") == "1" {
