@@ -53,19 +53,19 @@ type TokenOf struct {
 	Seq, JoinedAt int64
 	Quantity      uint32
 	Lane          string
-	LaneSeq       int64
+	LaneSeq, Seen int64
 	Subject       string
 }
 
 // PlaceToken is placeToken.
 func (s *Service) PlaceToken(room string, t TokenOf) string {
-	return s.placeToken(room, &place{number: t.Seq, joinedAt: t.JoinedAt, quantity: int(t.Quantity), lane: t.Lane, laneNumber: t.LaneSeq, subject: t.Subject})
+	return s.placeToken(room, &place{number: t.Seq, joinedAt: t.JoinedAt, quantity: int(t.Quantity), lane: t.Lane, laneNumber: t.LaneSeq, seen: t.Seen, subject: t.Subject})
 }
 
 // ParseToken is parseToken; zero: it is no token.
 func (s *Service) ParseToken(room, token string) (found TokenOf) {
 	if p, ok := s.parseToken(room, token); ok {
-		found = TokenOf{p.number, p.joinedAt, uint32(p.quantity), p.lane, p.laneNumber, p.subject}
+		found = TokenOf{p.number, p.joinedAt, uint32(p.quantity), p.lane, p.laneNumber, p.seen, p.subject}
 	}
 	return found
 }

@@ -11,10 +11,16 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 	for i, c := range calls {
 		subjects[i] = c.In
 	}
-	found, err := s.store.bySubject(ctx, s.store.db, name, subjects)
+	seen, err := s.store.cursors(ctx, name) // before the places: at least as old
+	var found map[string]*place
+	if err == nil {
+		found, err = s.store.bySubject(ctx, s.store.db, name, subjects)
+	}
 	for _, c := range calls {
 		if c.Out, c.Err = found[c.In], err; err == nil && c.Out == nil {
 			c.Err = ErrNotJoined
+		} else if err == nil {
+			c.Out.seen = seen[c.Out.lane]
 		}
 	}
 }
@@ -22,21 +28,40 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 // Place returns the visitor's place and changes nothing. With a token, nothing is read for those who wait. It returns ErrNotJoined.
 func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, error) {
 	v, subject, known, err := s.holder(ctx, name, who)
+	if err == nil && known != nil {
+		v, err = s.upToDate(ctx, v, known)
+	}
 	if err != nil {
 		return Place{}, err
 	}
 	if known != nil && !v.isSkipped(known) && v.ended == "" {
 		known.user = who.User
-		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.lanes[v.laneOf(known)].Served {
-			t.Token = who.Token
+		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.servedFor(known) {
+			if t.Token = who.Token; v.seenBy(known) != known.seen {
+				t.Token = s.tokenOf(v, known)
+			}
 			return t, nil
 		}
 	}
 	p, err := s.read(ctx, name, subject, who, known)
+	if err == nil {
+		v, err = s.upToDate(ctx, v, p)
+	}
 	if err != nil {
 		return Place{}, err
 	}
 	return s.placeWithToken(v, p), nil
+}
+
+// upToDate returns a view of the room of v that has positions if the place was seen with one.
+func (s *Service) upToDate(ctx context.Context, v *view, p *place) (*view, error) {
+	if v.ordered() || p.seen == 0 {
+		return v, nil
+	}
+	if err := s.refreshOnce(ctx); err != nil {
+		return nil, err
+	}
+	return s.view(ctx, v.Room)
 }
 
 // read returns the current place of a subject, or with ByToken the one of the token, which may have been replaced.
@@ -85,6 +110,21 @@ func (s *Service) Wait(ctx context.Context, name string, who Visitor, while Stat
 // placeWithToken returns a place as its visitor sees it, with its token.
 func (s *Service) placeWithToken(v *view, p *place) Place {
 	t := v.placeOf(p, v.clockNow(s.now()))
-	t.Token = s.placeToken(v.Room, p)
+	t.Token = s.tokenOf(v, p)
 	return t
+}
+
+// tokenOf returns the token of a place, with what the view shows its visitor.
+func (s *Service) tokenOf(v *view, p *place) string {
+	shown := *p
+	shown.seen = v.seenBy(p)
+	return s.placeToken(v.Room, &shown)
+}
+
+// seenBy returns what the visitor of a place has seen with the view, which may be older.
+func (v *view) seenBy(p *place) int64 {
+	if v.ordered() {
+		return v.servedFor(p) + 1
+	}
+	return p.seen
 }

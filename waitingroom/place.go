@@ -86,7 +86,8 @@ type place struct {
 	turnAt, lapsedAt                  int64
 	orderID, barred, barredBy         string
 	replaced                          bool
-	again                             int // places that the subject gave up in a row before
+	seen                              int64 // the cursor of the lane at the latest that is known of, plus 1; 0: not known, or before the draw
+	again                             int   // places that the subject gave up in a row before
 }
 
 // state returns the state of p, whose position is known unless it is negative, at now.
@@ -118,9 +119,8 @@ func (p *place) state(r *room, position, now int64) State {
 // placeOf returns p as its visitor sees it.
 func (v *view) placeOf(p *place, now int64) Place {
 	r, lane := &v.room, v.laneOf(p)
-	l := &r.lanes[lane]
-	position := int64(-1)
-	if r.Mode == ModeFIFO || r.drawn() { // before, a copy that does not know of a moved start could tell a position that is drawn later
+	position, served := int64(-1), v.servedFor(p)
+	if r.ordered() { // before, a copy that does not know of a moved start could tell a position that is drawn later
 		position = v.position(lane, p.laneNumber)
 	}
 	if p.position >= 0 {
@@ -138,9 +138,9 @@ func (v *view) placeOf(p *place, now int64) Place {
 	case StateGathering:
 		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), v.pollUntilDrawn(now)
 	case StateWaiting:
-		t.Ahead = v.ahead(lane, position)
+		t.Ahead = v.ahead(lane, position, served)
 		t.Outlook = v.outlook(lane, t.Ahead)
-		t.ETA = v.eta(lane, t.Ahead, max(0, position-l.Served))
+		t.ETA = v.eta(lane, t.Ahead, max(0, position-served))
 		t.PollAfter = pollWaiting(t.Ahead, t.ETA)
 	case StateTurn:
 		t.Outlook = v.promise()

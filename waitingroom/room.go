@@ -181,6 +181,9 @@ type room struct {
 
 func (r *room) drawn() bool { return r.drawnAt > 0 }
 
+// ordered reports whether places have positions.
+func (r *room) ordered() bool { return r.Mode == ModeFIFO || r.drawn() }
+
 // listed reports whether the list of those who take part in the draw is complete.
 func (r *room) listed() bool { return r.root != "" }
 

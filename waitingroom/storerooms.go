@@ -45,6 +45,26 @@ func (s *Store) rooms(ctx context.Context) (all []room, err error) {
 	return all, err
 }
 
+// cursors returns, by lane, how many positions of a room have had their turn, plus 1; 0 before the draw.
+func (s *Store) cursors(ctx context.Context, name string) (map[string]int64, error) {
+	seen := make(map[string]int64)
+	err := s.each(ctx, s.db, `SELECT mode, drawn_at, lanes FROM waiting_rooms WHERE room = $1`, func(rows *sql.Rows) error {
+		var r room
+		var lanes string
+		if err := rows.Scan(&r.Mode, &r.drawnAt, &lanes); err != nil {
+			return err
+		}
+		err := r.readLanes(lanes)
+		for i := range r.lanes {
+			if r.ordered() {
+				seen[r.lanes[i].Name] = r.lanes[i].Served + 1
+			}
+		}
+		return err
+	}, name)
+	return seen, err
+}
+
 // insert stores a new room; false if there is one of that name.
 func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, salt, commit string) (bool, error) {
 	lanes := newLanes(d)

@@ -80,22 +80,23 @@ func (s *Service) PublicKeys() jose.JSONWebKeySet {
 	return jose.JSONWebKeySet{Keys: slices.Clone(s.keys.passes)}
 }
 
-// placeToken returns a text that finds a place without a lookup: its numbers, its subject and when it was given, with a MAC. It gives no right
-// that the subject does not have, except to somebody unknown, who is identified by it.
+// placeToken returns a text that finds a place without a lookup: its numbers, its subject, when it was given and how far its visitor has seen the
+// queue move, with a MAC. It gives no right that the subject does not have, except to somebody unknown, who is identified by it.
 func (s *Service) placeToken(room string, p *place) string {
 	text := binary.BigEndian.AppendUint64(nil, uint64(p.number))
 	text = binary.BigEndian.AppendUint64(text, uint64(p.joinedAt))
 	text = binary.BigEndian.AppendUint32(text, uint32(p.quantity))
 	text = binary.BigEndian.AppendUint64(text, uint64(p.laneNumber))
+	text = binary.BigEndian.AppendUint64(text, uint64(p.seen))
 	text = append(append(text, byte(len(p.lane))), p.lane...)
 	text = append(text, p.subject...)
 	mac := s.keys.token.MAC(room + "\n" + string(text))
 	return base64.RawURLEncoding.EncodeToString(append(text, mac[:]...))
 }
 
-// parseToken returns the place of a token: all of it that never changes.
+// parseToken returns the place of a token: all of it that never changes, and what its visitor has seen.
 func (s *Service) parseToken(room, token string) (*place, bool) {
-	const head = 8 + 8 + 4 + 8 + 1
+	const head = 8 + 8 + 4 + 8 + 8 + 1
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) <= head+len(keyhash.Digest{}) {
 		return nil, false
@@ -115,7 +116,8 @@ func (s *Service) parseToken(room, token string) (*place, bool) {
 	n := min(int(text[head-1]), len(rest))
 	return &place{
 		number: int64(binary.BigEndian.Uint64(text)), joinedAt: int64(binary.BigEndian.Uint64(text[8:])), position: -1,
-		quantity: int(binary.BigEndian.Uint32(text[16:])), laneNumber: int64(binary.BigEndian.Uint64(text[20:])), lane: rest[:n], subject: rest[n:],
+		quantity: int(binary.BigEndian.Uint32(text[16:])), laneNumber: int64(binary.BigEndian.Uint64(text[20:])), seen: int64(binary.BigEndian.Uint64(text[28:])),
+		lane: rest[:n], subject: rest[n:],
 	}, true
 }
 

@@ -48,12 +48,14 @@ func (v *view) waiting(lane int) int64 {
 
 // ahead returns how many places of a lane are in front of a position and have not had their turn. It leaves out those that were given up before
 // the draw, and no later ones: processes learn of these at different times, and the number must not rise.
-func (v *view) ahead(lane int, position int64) int64 {
-	served := v.lanes[lane].Served
+func (v *view) ahead(lane int, position, served int64) int64 {
 	from, _ := slices.BinarySearch(v.early[lane], served)
 	to, _ := slices.BinarySearch(v.early[lane], position)
 	return max(0, position-served-int64(max(0, to-from)))
 }
+
+// servedFor returns the cursor of a place's lane: that of another process if it was seen to be further on.
+func (v *view) servedFor(p *place) int64 { return max(v.lanes[v.laneOf(p)].Served, p.seen-1) }
 
 // clockNow estimates the database's clock.
 func (v *view) clockNow(local time.Time) int64 { return v.now + local.Sub(v.fetched).Milliseconds() }

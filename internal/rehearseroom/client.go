@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
@@ -27,9 +28,10 @@ type place struct {
 	Reason      string    `json:"reason"`
 }
 
-// caller calls one listener.
+// caller calls listeners, one after the other.
 type caller struct {
-	apiclient.Client
+	apis    []apiclient.Client
+	turn    atomic.Uint64
 	timeout time.Duration // of one attempt
 }
 
@@ -73,7 +75,8 @@ func (c *caller) hangUp(ctx context.Context, method, path string, header http.He
 func (c *caller) once(ctx context.Context, method, path string, header http.Header, body, into any) (status int, wait time.Duration, err error) {
 	ctx, done := context.WithTimeout(ctx, c.timeout)
 	defer done()
-	r, err := c.Do(ctx, method, path, header, body)
+	api := c.apis[c.turn.Add(1)%uint64(len(c.apis))]
+	r, err := api.Do(ctx, method, path, header, body)
 	if err != nil {
 		return 0, 0, err
 	}

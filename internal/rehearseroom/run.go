@@ -23,11 +23,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o = o.withDefaults()
 	transport := &http.Transport{MaxConnsPerHost: 512, MaxIdleConnsPerHost: 512}
 	defer transport.CloseIdleConnections()
-	operator := &caller{apiclient.Client{Transport: transport, Base: o.InternalURL, Token: o.Token}, o.RequestTimeout}
-	var apis []*caller
+	operator := &caller{apis: []apiclient.Client{{Transport: transport, Base: o.InternalURL, Token: o.Token}}, timeout: o.RequestTimeout}
+	var apis []apiclient.Client
 	for _, base := range o.PublicURLs {
-		apis = append(apis, &caller{apiclient.Client{Transport: transport, Base: base}, o.RequestTimeout})
+		apis = append(apis, apiclient.Client{Transport: transport, Base: base})
 	}
+	public := &caller{apis: apis, timeout: o.RequestTimeout}
 	setup, done := context.WithTimeout(ctx, o.Timeout)
 	defer done()
 	start, err := prepare(setup, operator, o)
@@ -38,13 +39,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer cancel()
 	crowd := newCrowd(o)
 	var before roomView
-	if _, err := apis[0].call(within, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &before); err != nil {
+	if _, err := public.call(within, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &before); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	var wg sync.WaitGroup
 	for i, v := range crowd {
-		api := apis[i%len(apis)]
+		api := &caller{apis: apis, timeout: o.RequestTimeout} // as behind a balancer that keeps nobody at one API
+		api.turn.Store(uint64(i))
 		joined := func() {}
 		if !v.late {
 			start.missing.Add(1)
@@ -70,7 +72,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Room: o.Room, Sale: o.Sale, Visitors: len(crowd), Stock: o.Stock, Took: time.Since(began)}
 	asking, enough := context.WithTimeout(ctx, 30*time.Second)
 	defer enough()
-	c, err := newEvidence(asking, r, o, crowd, apis[0], operator, &before)
+	c, err := newEvidence(asking, r, o, crowd, public, operator, &before)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ type placeView struct {
 	JoinedAt    time.Time           `json:"joined_at"`
 	OrderID     string              `json:"order_id,omitempty" doc:"In state done: the order"`
 	Reason      string              `json:"reason,omitempty" doc:"In state barred: why"`
-	Token       string              `json:"token" doc:"Send it as X-Place-Token. Without a user it is the only proof of the place, and a secret"`
+	Token       string              `json:"token" doc:"Send the latest one as X-Place-Token. Without a user it is the only proof of the place, and a secret"`
 	Receipt     string              `json:"receipt,omitempty" doc:"When joining, also again, with a place that will be drawn or was: a JWS of its leaf in the list"`
 }
 
