@@ -96,6 +96,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 	if err != nil {
 		return Place{}, err
 	}
+	finished := false
 	_, err = s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
 		n, err := s.store.updateOne(ctx, tx, name, p, `done_at = {now}, changed_at = {now}, `+uncounted(4),
 			` AND admitted_at > 0 AND pass_rt > $4 AND done_at = 0 AND left_at = 0 AND barred = ''`, r.roomTime(r.now))
@@ -110,6 +111,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 			return ErrNotJoined
 		}
 		if p = found[0]; n == 1 {
+			finished = true
 			return nil
 		}
 		switch state := p.state(r, p.position, r.now); state {
@@ -121,6 +123,9 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 			return fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
 		}
 	})
+	if err == nil && finished {
+		err = s.refreshOnce(ctx) // the pass is refused from now on
+	}
 	if err != nil {
 		return Place{}, err
 	}

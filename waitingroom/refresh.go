@@ -2,7 +2,6 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -139,7 +138,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
 	}
 	if old != nil {
-		v.skipped, v.early = old.skipped, old.early
+		v.skipped, v.early, v.revoked = old.skipped, old.early, old.revoked
 	}
 	if old != nil && old.salt == r.salt {
 		v.subjects = old.subjects
@@ -157,7 +156,11 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 	} else if err := v.readDraw(); err != nil {
 		return nil, err
 	}
-	if v.revoked, err = s.givenUp(ctx, r); err != nil || r.ended != "" {
+	if r.ended != "" && r.now-r.endedAt > MaxPassLifetime.Milliseconds() {
+		return v, nil
+	}
+	gone, err := s.readGone(ctx, v, old)
+	if err != nil || r.ended != "" {
 		return v, err
 	}
 	if lanes > 1 && r.Sale != "" && s.opts.Stock != nil {
@@ -173,21 +176,43 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 		cancel()
 		*left -= time.Since(began)
 	}
-	return v, s.readSkipped(ctx, v, old)
+	v.skip(old, gone)
+	return v, nil
 }
 
-// readSkipped brings v.skipped, which is that of the older view, up to date.
-func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
-	since, drawnNow, moved := int64(0), false, false
+// readGone brings v.revoked, which is that of the older view, up to date, and returns places that were given up before their turn: those since then.
+func (s *Service) readGone(ctx context.Context, v, old *view) (gone []*place, err error) {
+	since := int64(0)
 	if old != nil {
-		since, drawnNow, moved = old.now, old.drawn() != v.drawn(), old.served() != v.served()
+		since = old.now
 	}
 	// A transaction may commit some time after the time that it wrote.
 	const overlap = 10 * time.Second
-	gone, err := s.store.places(ctx, s.store.db, v.Room, `changed_at > 0 AND changed_at > $2 AND turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') ORDER BY changed_at`,
-		max(since-overlap.Milliseconds(), 0))
+	all, err := s.store.places(ctx, s.store.db, v.Room, `changed_at > 0 AND changed_at > $2
+		AND (turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') OR pass_rt > $3 AND (left_at > 0 OR done_at > 0 AND $4 = 1)) ORDER BY changed_at`,
+		max(since-overlap.Milliseconds(), 0), v.roomTime(v.now)-passSlack.Milliseconds(), boolToInt(v.Sale == ""))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	ended := make(map[int64]int64)
+	for _, p := range all {
+		if p.turnRT > 0 {
+			ended[p.number] = p.passRT
+		} else {
+			gone = append(gone, p)
+		}
+	}
+	maps.Copy(ended, v.revoked)
+	maps.DeleteFunc(ended, func(_, until int64) bool { return until <= v.roomTime(v.now)-passSlack.Milliseconds() })
+	v.revoked = ended
+	return gone, nil
+}
+
+// skip brings v.skipped and v.early, which are those of the older view, up to date.
+func (v *view) skip(old *view, gone []*place) {
+	drawnNow, moved := false, false
+	if old != nil {
+		drawnNow, moved = old.drawn() != v.drawn(), old.served() != v.served()
 	}
 	passed := func(lane int, position int64) bool { // and no longer counted among those who joined and have not had their turn
 		return (v.drawn() || v.Mode == ModeFIFO) && position < v.lanes[lane].Served
@@ -197,7 +222,7 @@ func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
 		return v.isSkipped(p) || passed(lane, v.position(lane, p.laneNumber))
 	})
 	if len(gone) == 0 && !drawnNow && !moved {
-		return nil
+		return
 	}
 	all := make([]map[int64]int64, len(v.lanes))
 	for lane := range all {
@@ -232,7 +257,6 @@ func (s *Service) readSkipped(ctx context.Context, v, old *view) error {
 		}
 	}
 	v.skipped, v.early = all, early
-	return nil
 }
 
 // readDraw reads the result of the draw, if the room has been drawn.
@@ -266,20 +290,4 @@ func (s *Service) view(ctx context.Context, name string) (*view, error) {
 		}
 	}
 	return v, nil
-}
-
-// givenUp returns the numbers of admitted places that were given up while their pass was valid, until it would have expired.
-func (s *Service) givenUp(ctx context.Context, r *room) (map[int64]bool, error) {
-	if r.served() == 0 || r.ended != "" && r.now-r.endedAt > MaxPassLifetime.Milliseconds() {
-		return nil, nil
-	}
-	numbers := make(map[int64]bool)
-	err := s.store.each(ctx, s.store.db, `SELECT seq FROM `+active("$2")+` WHERE admitted_at > 0 AND left_at > 0`,
-		func(rows *sql.Rows) error {
-			var seq int64
-			err := rows.Scan(&seq)
-			numbers[seq] = true
-			return err
-		}, r.Room, r.roomTime(r.now)-passSlack.Milliseconds())
-	return numbers, err
 }

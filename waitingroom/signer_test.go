@@ -193,6 +193,11 @@ func TestAPassThatWasGivenUp(t *testing.T) {
 		claim("ann")
 		refresh()
 		check("ann came again", map[string]bool{"ann": true, "ann of AWS": true, "bob": true, "bob of AWS": true})
+		if _, err := h.rooms.Finish(t.Context(), name, user("bob")); err != nil {
+			t.Fatal(err)
+		}
+		refresh()
+		check("bob has finished", map[string]bool{"ann": true, "ann of AWS": true})
 		h.later(70 * time.Second)
 		refresh()
 		if n := other.GivenUp(name); n != 0 {

@@ -203,7 +203,7 @@ func (s *Service) sign(p Place, c PassClaims) (string, error) {
 // clockSkew is how far the clock of whoever verifies a pass may be behind that of the database, which says when it begins.
 const clockSkew = 30 * time.Second
 
-// VerifyPass returns what a pass of a room says, if it is valid at the time, and as far as this process knows the visitor has not given it up.
+// VerifyPass returns what a pass of a room says, if it is valid at the time, and as far as this process knows the visitor has neither given it up nor, in a room without a sale, finished.
 // It makes no query.
 func (s *Service) VerifyPass(room, pass string, at time.Time) (PassClaims, error) {
 	claims, err := s.readPass(pass)
@@ -216,8 +216,8 @@ func (s *Service) VerifyPass(room, pass string, at time.Time) (PassClaims, error
 	if err == nil && claims.Use != useAccess {
 		err = fmt.Errorf("token_use is %.20q", claims.Use)
 	}
-	if v := (*s.views.Load())[room]; err == nil && v != nil && v.revoked[s.numberOf(room, claims.ID)] {
-		err = errors.New("it was given up")
+	if v := (*s.views.Load())[room]; err == nil && v != nil && v.revoked[s.numberOf(room, claims.ID)] > 0 {
+		err = errors.New("its place was given up or is done")
 	}
 	if err != nil {
 		return PassClaims{}, fmt.Errorf("%w: pass: %w", ErrInvalid, err)

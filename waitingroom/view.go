@@ -15,7 +15,7 @@ type view struct {
 	changed  chan struct{}     // closed when there is a newer one
 	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
 	early    [][]int64         // by lane: positions in order, of places that were given up before the draw
-	revoked  map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
+	revoked  map[int64]int64   // by number: the room time until which the pass of a place would be valid that was given up or, in a room without a sale, is done
 	moved    []*progress       // by lane
 	subjects *keyhash.Key      // makes the hashes of visitors
 	quota    int64             // units that a user may order; 0: not known, or not needed

@@ -332,11 +332,17 @@ func TestVWRCapacityCountsOpenTurns(t *testing.T) {
 	if served() != "1" || active() != 0.0 {
 		t.Errorf("%v served, %v active", served(), active())
 	}
-	vwrUntil(t, h, "generate_token", vwrIn("door", first, ""), 200)
-	if served() != "1" || active() != 1.0 {
-		t.Errorf("%v served, %v active", served(), active())
+	access := into[map[string]any](t, vwrUntil(t, h, "generate_token", vwrIn("door", first, ""), 200))["access_token"].(string)
+	gate := func() int {
+		return call(h, "GET", "/v1/authz?room=door", "", "X-Forwarded-Uri", "/pay", "X-Forwarded-Method", "GET", "X-User-ID", "", "X-Waiting-Room-Pass", access).Code
+	}
+	if served() != "1" || active() != 1.0 || gate() != 200 {
+		t.Errorf("%v served, %v active, %d at the gate", served(), active(), gate())
 	}
 	vwrCall(t, h, "POST", "update_session", vwrIn("door", first, `,"status":1`), 200)
+	if gate() != 403 {
+		t.Errorf("a session that is closed: %d at the gate", gate())
+	}
 	if active() != 0.0 {
 		t.Errorf("%v active", active())
 	}
