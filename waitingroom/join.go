@@ -45,20 +45,23 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		return Place{}, false, err
 	}
 	now := v.clockNow(s.now())
-	switch {
-	case v.ended != "":
+	early := now < v.GatherAt.UnixMilli()
+	if v.ended != "" || early && v.joined > 0 { // gather_at may have been put off
 		old, err := s.read(ctx, name, subject, who, known) // it may have been admitted
-		switch {
-		case err == nil:
+		if err == nil {
 			p, err := s.joined(v, old, v.gathered)
 			return p, false, err
-		case !errors.Is(err, ErrNotJoined):
-			return Place{}, false, err
-		case v.ended == PhaseExhausted:
-			return Place{}, false, ErrSoldOut
 		}
+		if !errors.Is(err, ErrNotJoined) {
+			return Place{}, false, err
+		}
+	}
+	switch {
+	case v.ended == PhaseExhausted:
+		return Place{}, false, ErrSoldOut
+	case v.ended != "":
 		return Place{}, false, ErrEnded
-	case now < v.GatherAt.UnixMilli():
+	case early:
 		return Place{}, false, ErrNotStarted
 	}
 	if subject == "" {

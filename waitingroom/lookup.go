@@ -11,10 +11,10 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 	for i, c := range calls {
 		subjects[i] = c.In
 	}
-	seen, err := s.store.cursors(ctx, name) // before the places: at least as old
-	var found map[string]*place
-	if err == nil {
-		found, err = s.store.bySubject(ctx, s.store.db, name, subjects)
+	found, err := s.store.bySubject(ctx, s.store.db, name, subjects)
+	var seen map[string]int64
+	if err == nil && len(found) > 0 {
+		seen, err = s.store.cursors(ctx, name)
 	}
 	for _, c := range calls {
 		if c.Out, c.Err = found[c.In], err; err == nil && c.Out == nil {

@@ -39,7 +39,7 @@ const (
 	OutlookCertain  Outlook = "certain" // there are units for everybody in front, and for this place
 	OutlookLikely   Outlook = "likely"
 	OutlookUnlikely Outlook = "unlikely"
-	OutlookReturns  Outlook = "waiting_for_returns" // everything is taken, but not all of it is paid
+	OutlookReturns  Outlook = "waiting_for_returns" // everything is taken, and units that come back go to the next
 	OutlookNone     Outlook = "none"
 )
 

@@ -72,6 +72,7 @@ type Definition struct {
 	Captcha      bool   // joining needs a solved challenge
 	Beacon       string // BeaconDrand, or empty: the draw depends on no public random value
 	Lanes        []Lane // 2 to 8, or none: one queue
+	Page         Page
 }
 
 // MayRejoin reports whether the visitor of a place in a state may join again, and get a new place at the end.
@@ -118,7 +119,7 @@ func (d *Definition) validate() error {
 	if right := checkLanes(d.Lanes); right != "" {
 		return wrong("lanes", "%s", right)
 	}
-	return nil
+	return d.Page.validate()
 }
 
 // checkChange returns an ErrConflict if a stored room cannot become next at now.

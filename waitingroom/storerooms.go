@@ -3,6 +3,7 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,19 +11,22 @@ import (
 
 const roomColumns = `room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound, requires_user, captcha,
 	message, ended, held, stalled, stopped_at, stopped_ms, ticked_at, credit, extra, lanes, free, promised, secret, salt, commitment, root, drawn, drawn_at, brake, commit_lag_ms, ended_at,
-	beacon, beacon_round, beacon_signature, listed_at, sale_state, {now}`
+	beacon, beacon_round, beacon_signature, listed_at, sale_state, page, {now}`
 
 func scanRoom(rows *sql.Rows, r *room, more ...any) error {
 	var gather, starts, claim, pass int64
-	var lanes string
+	var lanes, page string
 	err := rows.Scan(append([]any{
 		&r.Room, &r.Sale, &r.Item, &r.Mode, &gather, &starts, &r.Capacity, &r.RatePerMin, &claim, &pass, &r.Bound, &r.RequiresUser, &r.Captcha,
 		&r.message, &r.ended, &r.held, &r.stalled, &r.stoppedAt, &r.stoppedMS, &r.tickedAt, &r.credit, &r.extra, &lanes, &r.free, &r.promised,
 		&r.secret, &r.salt, &r.commit, &r.root, &r.nDrawn, &r.drawnAt, &r.brake, &r.lagMS, &r.endedAt,
-		&r.Beacon, &r.beacon.round, &r.beacon.signature, &r.beacon.listedAt, &r.sale, &r.now,
+		&r.Beacon, &r.beacon.round, &r.beacon.signature, &r.beacon.listedAt, &r.sale, &page, &r.now,
 	}, more...)...)
 	if err == nil {
 		err = r.readLanes(lanes)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(page), &r.Page)
 	}
 	r.GatherAt, r.StartsAt = time.UnixMilli(gather).UTC(), time.UnixMilli(starts).UTC()
 	r.ClaimWindow, r.PassLifetime = time.Duration(claim)*time.Millisecond, time.Duration(pass)*time.Millisecond
@@ -69,9 +73,9 @@ func (s *Store) cursors(ctx context.Context, name string) (map[string]int64, err
 func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, salt, commit string) (bool, error) {
 	lanes := newLanes(d)
 	n, err := s.exec(ctx, tx, `INSERT INTO waiting_rooms (room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound,
-			requires_user, captcha, beacon, secret, salt, commitment, lanes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) ON CONFLICT (room) DO NOTHING`,
-		append(definitionArgs(d), secret, salt, commit, encode(lanes))...)
+			requires_user, captcha, beacon, secret, salt, commitment, lanes, page)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) ON CONFLICT (room) DO NOTHING`,
+		append(definitionArgs(d), secret, salt, commit, encode(lanes), encode(d.Page))...)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -151,9 +155,9 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, r *room) error {
 	_, err := s.exec(ctx, tx, `UPDATE waiting_rooms SET sale = $2, item = $3, mode = $4, gather_at = $5, starts_at = $6, capacity = $7, rate_per_min = $8,
 			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, beacon = $14, message = $15, ended = $16, held = $17, stalled = $18,
 			stopped_at = $19, stopped_ms = $20, ticked_at = $21, credit = $22, extra = $23, lanes = $24, free = $25, promised = $26, root = $27,
-			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35, sale_state = $36
+			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35, sale_state = $36, page = $37
 		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), boolToInt(r.held), boolToInt(r.stalled), r.stoppedAt,
 		r.stoppedMS, r.tickedAt, r.credit, r.extra, encode(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt,
-		r.beacon.round, r.beacon.signature, r.beacon.listedAt, string(r.sale))...)
+		r.beacon.round, r.beacon.signature, r.beacon.listedAt, string(r.sale), encode(r.Page))...)
 	return err
 }

@@ -94,6 +94,16 @@ func (s *Service) placeToken(room string, p *place) string {
 	return base64.RawURLEncoding.EncodeToString(append(text, mac[:]...))
 }
 
+// StableToken returns the token of a place without what its visitor has seen: it is the same at all times. Empty: the place has no token.
+func (s *Service) StableToken(p Place) string {
+	known, ok := s.parseToken(p.Room, p.Token)
+	if !ok {
+		return ""
+	}
+	known.seen = 0
+	return s.placeToken(p.Room, known)
+}
+
 // parseToken returns the place of a token: all of it that never changes, and what its visitor has seen.
 func (s *Service) parseToken(room, token string) (*place, bool) {
 	const head = 8 + 8 + 4 + 8 + 8 + 1
@@ -179,10 +189,11 @@ func (s *Service) Tokens(p Place, opts TokenOptions) (Tokens, error) {
 	if opts.Issuer == "" {
 		opts.Issuer = issuer
 	}
+	id := s.StableToken(p)
 	for use, token := range map[string]*string{useAccess: &out.Access, "refresh": &out.Refresh, "id": &out.ID} {
 		var err error
 		if *token, err = s.sign(p, PassClaims{
-			Claims: jwt.Claims{Issuer: opts.Issuer, Subject: p.Token, ID: p.Token, Expiry: jwt.NewNumericDate(out.Until)}, Use: use, User: p.User,
+			Claims: jwt.Claims{Issuer: opts.Issuer, Subject: id, ID: id, Expiry: jwt.NewNumericDate(out.Until)}, Use: use, User: p.User,
 		}); err != nil {
 			return Tokens{}, err
 		}

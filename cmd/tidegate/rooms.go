@@ -123,6 +123,7 @@ type roomDefinition struct {
 	anonymous, captcha                      bool
 	beacon                                  string
 	lanes                                   []string
+	title, shop, logo, onward, signIn       string
 }
 
 func (d *roomDefinition) flags(cmd *cobra.Command) {
@@ -141,6 +142,11 @@ func (d *roomDefinition) flags(cmd *cobra.Command) {
 	f.BoolVar(&d.captcha, "captcha", false, "joining needs a solved challenge")
 	f.StringVar(&d.beacon, "beacon", "", "drand: the draw also depends on a public random value, which is unknown while the list can be changed")
 	f.StringArrayVar(&d.lanes, "lane", nil, "lane as NAME=SHARE, or NAME=SHARE:TIER for callers of one tier; once for each lane (default: no lanes)")
+	f.StringVar(&d.title, "title", "", "title of the page (default: the item or the room)")
+	f.StringVar(&d.shop, "shop", "", "name of the shop, on the page")
+	f.StringVar(&d.logo, "logo", "", "URL of an image, on the page")
+	f.StringVar(&d.onward, "continue", "", "URL where the page sends whoever is admitted (default: there is no page)")
+	f.StringVar(&d.signIn, "sign-in", "", "URL where the page sends whoever has to sign in first")
 	for name, words := range map[string][]string{
 		"mode": {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)}, "bound": {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},
 		"beacon": {waitingroom.BeaconDrand},
@@ -187,8 +193,14 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 		Captcha      bool      `json:"captcha"`
 		Beacon       string    `json:"beacon,omitempty"`
 		Lanes        []lane    `json:"lanes,omitempty"`
+		Title        string    `json:"title,omitempty"`
+		Shop         string    `json:"shop,omitempty"`
+		LogoURL      string    `json:"logo_url,omitempty"`
+		ContinueURL  string    `json:"continue_url,omitempty"`
+		SignInURL    string    `json:"sign_in_url,omitempty"`
 	}{
 		d.sale, d.item, d.mode, gather, starts, d.capacity, d.rate, d.claim.Milliseconds(), d.pass.Milliseconds(), d.bound, !d.anonymous, d.captcha, d.beacon, lanes,
+		d.title, d.shop, d.logo, d.onward, d.signIn,
 	}, nil
 }
 

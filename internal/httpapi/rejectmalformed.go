@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"mime"
@@ -114,14 +115,32 @@ func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
 	}, nil
 }
 
-// headAsGet routes HEAD like GET; the server omits the body. Load balancers probe with HEAD.
+// headAsGet routes HEAD like GET; the server omits the body, and a stream ends with its header. Load balancers probe with HEAD.
 func headAsGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
-			get := *r // the server keeps its own copy
+			ctx, answered := context.WithCancel(r.Context())
+			defer answered()
+			get := r.WithContext(ctx) // the server keeps its own copy
 			get.Method = http.MethodGet
-			r = &get
+			r, w = get, headWriter{w, answered}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
+
+// headWriter ends the answer to a HEAD request when its handler flushes, as streams do.
+type headWriter struct {
+	http.ResponseWriter
+
+	answered context.CancelFunc
+}
+
+// FlushError is for http.ResponseController.
+func (w headWriter) FlushError() error {
+	w.answered()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w headWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

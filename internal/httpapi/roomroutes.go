@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,9 +10,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/roompage"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
 const (
@@ -94,7 +97,7 @@ func (a *API) registerPublicRooms(docs huma.API, origins []string) {
 	charged := huma.Middlewares{a.charger.Middleware}
 	huma.Register(docs, with(roomRoute, charged, captchaParameter), a.visitors.Room)
 	a.registerPlaces(docs, charged, charged, nil, captchaParameter)
-	registerRoomPage(docs.OpenAPI(), a.public, origins)
+	a.registerRoomPage(docs.OpenAPI(), a.public, origins)
 	a.registerRoomStreams(docs.OpenAPI(), a.public, roomStreams{
 		events: a.visitors.Events, text: roomEventsText, access: a.charger.EchoMiddleware, parameters: captchaParameter,
 		streams: newAtOnce(maxStreams, maxStreamsPerAddress), draws: newAtOnce(maxDraws, maxDrawsPerAddress),
@@ -127,16 +130,33 @@ func (a *API) registerPlaces(docs huma.API, reading, placing, joining huma.Middl
 }
 
 // registerRoomPage registers the page of a room, and its files.
-func registerRoomPage(described *huma.OpenAPI, e *echo.Echo, origins []string) {
-	e.GET(roompage.PagePath, echo.WrapHandler(roompage.Page(origins)))
+func (a *API) registerRoomPage(described *huma.OpenAPI, e *echo.Echo, origins []string) {
+	write := roompage.Page(origins)
+	page := func(c echo.Context) error {
+		room, err := a.visitors.Rooms.Room(c.Request().Context(), c.Param("room"))
+		switch {
+		case errors.Is(err, waitingroom.ErrUnknownRoom): // the script shows it, and looks again
+			write(c.Response(), http.StatusNotFound)
+		case err == nil && room.Page.ContinueURL == "":
+			p := problem.New(problem.UnknownRoom)
+			p.Detail = "The room has no page: its definition needs continue_url, where whoever is admitted goes on."
+			return p
+		default:
+			write(c.Response(), http.StatusOK)
+		}
+		return nil
+	}
+	e.GET(roompage.PagePath, page)
+	e.GET(roompage.PagePath+"/", page)
 	e.GET(roompage.FilesPath+"*", echo.WrapHandler(roompage.Files()))
 	for path, text := range map[string][2]string{
 		"/rooms/{room}":       {"room-page", "A page that shows the visitor's place"},
+		"/rooms/{room}/":      {"room-page-slash", "The same page"},
 		"/rooms/files/{path}": {"room-files", "Its script, room.js, which other pages can embed, and its style sheet, room.css"},
 	} {
 		described.AddOperation(&huma.Operation{
 			OperationID: text[0], Method: http.MethodGet, Path: path, Summary: text[1], Tags: tagRooms,
-			Parameters: []*huma.Param{{Name: path[strings.Index(path, "{")+1 : len(path)-1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
+			Parameters: []*huma.Param{{Name: path[strings.Index(path, "{")+1 : strings.Index(path, "}")], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
 			Responses:  map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/html": {}}}},
 		})
 	}

@@ -882,3 +882,32 @@ func TestFastPlace(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 }
+
+// TestHeadOfEvents: HEAD of a stream ends with its header, as of any other document.
+func TestHeadOfEvents(t *testing.T) {
+	b := setup(t, withRooms(t))
+	server := httptest.NewServer(b.Public())
+	t.Cleanup(server.Close)
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ``))
+	client := &http.Client{Timeout: 20 * time.Second}
+	for range 2 {
+		resp, err := client.Head(server.URL + door + "/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		}
+	}
+	client.CloseIdleConnections()
+	closed := make(chan struct{})
+	go func() { server.Close(); close(closed) }() // waits for every handler
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("a stream goes on after the answer to HEAD")
+		b.Drain()
+		server.CloseClientConnections()
+	}
+}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/embedded"
@@ -23,12 +25,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-// start runs an embedded server, and returns the URLs of its listeners.
-func start(t *testing.T, flags ...string) (public, internal string) {
+// start runs an embedded server with variables, such as CORS_ORIGINS=*, and returns the URLs of its listeners.
+func start(t *testing.T, variables ...string) (public, internal string) {
 	t.Helper()
 	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
-		cfg, err := config.API(append(flags, "-listen", "127.0.0.1:0", "-internal-listen", "127.0.0.1:0", "-tidegate-data", t.TempDir(), "-log-format", "json"),
-			func(string) string { return "" }, stderr)
+		cfg, err := config.API([]string{"-listen", "127.0.0.1:0", "-internal-listen", "127.0.0.1:0", "-tidegate-data", t.TempDir(), "-log-format", "json"},
+			func(name string) string {
+				for _, v := range variables {
+					if set, value, _ := strings.Cut(v, "="); set == name {
+						return value
+					}
+				}
+				return ""
+			}, stderr)
 		if err != nil {
 			return err
 		}
@@ -65,16 +74,36 @@ func TestAVisitor(t *testing.T) {
 	now := time.Now().UTC()
 	must(http.StatusCreated, "PUT", internal+"/v1/sales/spring", fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[{"item":"shoe","stock":1,"final":true}]}`,
 		now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
-	must(http.StatusCreated, "PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"sale":"spring","item":"shoe","mode":"fifo","gather_at":%q,"starts_at":%q,"claim_ms":60000}`,
-		now.Add(-time.Minute).Format(time.RFC3339), now.Add(-time.Second).Format(time.RFC3339)))
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><title>Shop</title><link rel="icon" href="data:,"><h1>%s</h1>`, r.URL.Path)
+	}))
+	t.Cleanup(shop.Close)
+	room := fmt.Sprintf(`{"sale":"spring","item":"shoe","mode":"fifo","gather_at":%q,"starts_at":%q,"claim_ms":60000`,
+		now.Add(-time.Minute).Format(time.RFC3339), now.Add(-time.Second).Format(time.RFC3339))
+	must(http.StatusCreated, "PUT", internal+"/v1/rooms/queue", room+"}")
+	if a := must(http.StatusNotFound, "GET", public+"/rooms/queue", ""); !strings.Contains(string(a.Body), "continue_url") {
+		t.Errorf("a room that leads nowhere: %v", a)
+	}
+	must(http.StatusOK, "PUT", internal+"/v1/rooms/queue", room+fmt.Sprintf(`,"title":"The red shoe","shop":"Shoes & Co","continue_url":"%s/buy","sign_in_url":"%[1]s/login"}`, shop.URL))
 	must(http.StatusOK, "POST", internal+"/v1/sales/spring/open", "")
 	must(http.StatusCreated, "POST", public+"/v1/rooms/queue/place", "{}", "X-User-ID", "bob")
 
-	b := testenv.NewTab(t, "status of 404") // who has no place yet asks for it
-	testenv.Command(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-User-ID": "ann"}})
+	b := testenv.NewTab(t, "status of 404", "status of 401") // who has no place yet asks for it; who is not signed in
 	b.Do(chromedp.EmulateViewport(320, 700))
+	b.Open(public + "/rooms/queue/")
+	lead(b, "Sign in first.")
+	if testenv.Eval[bool](b, `document.querySelector('[data-part=join]').checkVisibility()`) {
+		t.Error("who is not signed in is shown a way to join")
+	}
+	press(b, "sign-in")
+	b.Until(`document.querySelector('h1').innerText === '/login'`)
+	testenv.Command(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-User-ID": "ann"}})
 	b.Open(public + "/rooms/queue")
 	lead(b, "You have no place yet")
+	if heads := testenv.Eval[string](b, `[document.querySelector('h1').innerText, document.querySelector('.shop').innerText, document.title].join('|')`); heads != "The red shoe|Shoes & Co|The red shoe" {
+		t.Errorf("the page is headed %q", heads)
+	}
 	press(b, "join")
 	lead(b, "You are next")
 	b.Until(`document.querySelector('[data-part=detail]').innerText.includes('Your number is 2')`)
@@ -97,6 +126,7 @@ func TestAVisitor(t *testing.T) {
 	must(http.StatusNoContent, "DELETE", public+"/v1/rooms/queue/place", "", "X-User-ID", "bob")
 	lead(b, "It is your turn")
 	b.Until(`document.title.startsWith('Your turn!')`)
+	b.Until(`/Take it within 0:[0-5]\d,/.test(document.querySelector('[data-part=detail]').innerText)`)
 	b.Picture("room/turn-320-dark.png", 320, 700, "dark")
 	testenv.Eval[bool](b, `document.addEventListener('tidegate:admitted', (e) => { window.pass = e.detail.pass }), true`)
 	press(b, "claim")
@@ -108,6 +138,58 @@ func TestAVisitor(t *testing.T) {
 		t.Errorf("%s", order.Body)
 	}
 	lead(b, "You have ordered")
+
+	must(http.StatusCreated, "PUT", internal+"/v1/rooms/desk", fmt.Sprintf(`{"mode":"fifo","starts_at":%q,"rate_per_min":600,"continue_url":"%s/desk"}`, now.Add(-time.Second).Format(time.RFC3339), shop.URL))
+	b.Open(public + "/rooms/desk")
+	press(b, "join")
+	press(b, "claim")
+	press(b, "go")
+	b.Until(`document.querySelector('h1').innerText === '/desk'`)
+}
+
+// Where the server has IDENTITY=jwt, the page takes the visitor's token from its address, and a shop's page from its own function.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	var page string
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
+	t.Cleanup(shop.Close)
+	secret := strings.Repeat("k", 32)
+	public, internal := start(t, "IDENTITY=jwt", "JWT_SECRET="+secret, "CORS_ORIGINS="+shop.URL)
+	began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	if a := servetest.Call("PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"mode":"fifo","starts_at":%q,"continue_url":"/"}`, began)); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(secret)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(user string) string {
+		text, err := jwt.Signed(signer).Claims(jwt.Claims{Subject: user, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	b := testenv.NewTab(t, "status of 404", "status of 401")
+	b.Open(public + "/rooms/queue")
+	lead(b, "Sign in first.")
+	b.Open("about:blank")
+	b.Open(public + "/rooms/queue#token=" + token("ann"))
+	press(b, "join")
+	lead(b, "You are next")
+	if at := testenv.Eval[string](b, `location.href`); strings.Contains(at, "token") {
+		t.Errorf("the address still has the token: %s", at)
+	}
+	page = fmt.Sprintf(`<!doctype html><title>Shop</title><link rel="icon" href="data:,"><div data-tidegate-room="queue" data-token="visitorToken"></div>
+		<script>window.visitorToken = async () => %q</script><script src="%s/rooms/files/room.js"></script>`, token("bob"), public)
+	b.Open(shop.URL)
+	press(b, "join")
+	lead(b, "1 ahead of you")
+	for user, number := range map[string]string{"ann": `"number":1,`, "bob": `"number":2,`} {
+		if a := servetest.Call("GET", public+"/v1/rooms/queue/place", "", "Authorization", "Bearer "+token(user)); !strings.Contains(string(a.Body), number) {
+			t.Errorf("%s: %v", user, a)
+		}
+	}
 }
 
 // The script fails to reach the server, and says so; the page goes on when it is back.
@@ -115,7 +197,7 @@ func TestNoConnection(t *testing.T) {
 	t.Parallel()
 	public, internal := start(t)
 	now := time.Now().UTC()
-	if a := servetest.Call("PUT", internal+"/v1/rooms/calls", fmt.Sprintf(`{"mode":"fifo","capacity":1,"requires_user":false,"gather_at":%q,"starts_at":%q}`,
+	if a := servetest.Call("PUT", internal+"/v1/rooms/calls", fmt.Sprintf(`{"mode":"fifo","capacity":1,"requires_user":false,"continue_url":"/","gather_at":%q,"starts_at":%q}`,
 		now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}
@@ -149,7 +231,7 @@ func TestAPageOfAnotherOrigin(t *testing.T) {
 			var page string
 			shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
 			t.Cleanup(shop.Close)
-			public, internal := start(t, "-cors-origins", allows.origins(shop.URL))
+			public, internal := start(t, "CORS_ORIGINS="+allows.origins(shop.URL))
 			began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 			if a := servetest.Call("PUT", internal+"/v1/rooms/calls", fmt.Sprintf(`{"mode":"fifo","capacity":1,"requires_user":false,"starts_at":%q}`, began)); a.Status != http.StatusCreated {
 				t.Fatal(a)
@@ -180,7 +262,7 @@ func TestAPageOfAnotherOrigin(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	public, internal := start(t)
-	if a := servetest.Call("PUT", internal+"/v1/rooms/desk", `{"mode":"fifo","starts_at":"2099-05-17T12:00:00Z"}`); a.Status != http.StatusCreated {
+	if a := servetest.Call("PUT", internal+"/v1/rooms/desk", `{"mode":"fifo","starts_at":"2099-05-17T12:00:00Z","continue_url":"/"}`); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}
 	b := testenv.NewTab(t, "status of 401") // nobody is signed in
@@ -225,7 +307,7 @@ func TestWords(t *testing.T) {
 func TestALane(t *testing.T) {
 	t.Parallel()
 	public, internal := start(t)
-	if a := servetest.Call("PUT", internal+"/v1/rooms/hall", `{"mode":"fifo","starts_at":"2000-01-01T00:00:00Z","capacity":1,"lanes":[{"lane":"first","share":30},{"lane":"all","share":70}]}`); a.Status != http.StatusCreated {
+	if a := servetest.Call("PUT", internal+"/v1/rooms/hall", `{"mode":"fifo","starts_at":"2000-01-01T00:00:00Z","continue_url":"/","capacity":1,"lanes":[{"lane":"first","share":30},{"lane":"all","share":70}]}`); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}
 	b := testenv.NewTab(t, "status of 404") // who has no place yet asks for it
@@ -249,7 +331,7 @@ func TestAChallenge(t *testing.T) {
 	t.Parallel()
 	public, internal := start(t)
 	now := time.Now().UTC()
-	if a := servetest.Call("PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"mode":"draw","captcha":true,"gather_at":%q,"starts_at":%q}`,
+	if a := servetest.Call("PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"mode":"draw","captcha":true,"continue_url":"/","gather_at":%q,"starts_at":%q}`,
 		now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}

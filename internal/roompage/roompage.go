@@ -31,21 +31,22 @@ func Files() http.Handler {
 	return mux
 }
 
-// Page serves the page. It is the same for every room: its script reads the name from the address. Pages of these origins may show it in a frame;
+// Page serves the page of a room, which is the same for every room: its script reads the name from the address. Pages of these origins may show it in a frame;
 // in a frame of others a visitor could be led to press "Give up my place". An origin "*" permits none.
-func Page(origins []string) http.Handler {
+func Page(origins []string) func(w http.ResponseWriter, status int) {
 	ancestors := "'self'"
 	if !slices.Contains(origins, "*") {
 		ancestors = strings.Join(append([]string{ancestors}, origins...), " ")
 	}
-	policy := "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	policy := "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' https: data:; base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors
+	return func(w http.ResponseWriter, status int) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
+		w.WriteHeader(status)
 		_, _ = w.Write(page)
-	})
+	}
 }

@@ -133,7 +133,7 @@ var Kinds = []Kind{
 	},
 	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start. The same of a waiting room: at the time from which one may join.", 0, nil},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
-	{string(orders.ReasonEnded), 409, "sale-ended", "The sale is over", "Orders that stand are not affected. The same of a waiting room: places that were admitted are not affected.", 0, nil},
+	{string(orders.ReasonEnded), 409, "sale-ended", "It is over", "The sale, or the waiting room. Orders that stand and places that were admitted are not affected.", 0, nil},
 	{
 		PermitLost, 410, "permit-lost", "The permit is over",
 		"Its lease has ended, or somebody has released it. Stop what it was for: another one may hold it now.", 0, nil,

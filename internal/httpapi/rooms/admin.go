@@ -38,7 +38,8 @@ type putRoomInput struct {
 		RequiresUser *bool             `json:"requires_user,omitempty" default:"true" doc:"Known users only. Required in a room of a sale"`
 		Captcha      bool              `json:"captcha,omitempty" doc:"Joining needs a solved challenge"`
 		Beacon       string            `json:"beacon,omitempty" enum:"drand" doc:"In mode draw: the order also depends on a public random value of drand, which is unknown while the list can be changed. The draw comes some seconds after starts_at"`
-		Lanes        []laneDefinition  `json:"lanes,omitempty" nullable:"false" doc:"2 to 8, at least one of them without tier, or none. Each has its own order and a share of the turns; what a lane without people does not use goes to the others. Once people have joined, only shares can be changed"`
+		PageView
+		Lanes []laneDefinition `json:"lanes,omitempty" nullable:"false" doc:"2 to 8, at least one of them without tier, or none. Each has its own order and a share of the turns; what a lane without people does not use goes to the others. Once people have joined, only shares can be changed"`
 	} `nameHint:"RoomDefinition"`
 }
 
@@ -55,10 +56,7 @@ func (in *putRoomInput) AuditDetail() any { return in.Body }
 type operatorRoom struct {
 	RoomView
 
-	Sale         string            `json:"sale,omitempty"`
-	Item         string            `json:"item,omitempty"`
 	Mode         waitingroom.Mode  `json:"mode" enum:"draw,fifo"`
-	GatherAt     time.Time         `json:"gather_at"`
 	Capacity     int               `json:"capacity"`
 	ClaimMS      int64             `json:"claim_ms"`
 	PassMS       int64             `json:"pass_ms"`
@@ -77,7 +75,7 @@ type operatorRoomOutput struct {
 
 func viewForOperator(s *waitingroom.Status) operatorRoom {
 	v := operatorRoom{
-		RoomView: viewRoom(s), Sale: s.Sale, Item: s.Item, Mode: s.Mode, GatherAt: jsontime.Instant(s.GatherAt), Capacity: s.Capacity,
+		RoomView: viewRoom(s), Mode: s.Mode, Capacity: s.Capacity,
 		ClaimMS: s.ClaimWindow.Milliseconds(), PassMS: s.PassLifetime.Milliseconds(), Bound: s.Bound, RequiresUser: s.RequiresUser, Captcha: s.Captcha,
 	}
 	if lag := s.Lag.Milliseconds(); s.Sale != "" {
@@ -99,6 +97,7 @@ func (h *Admin) PutRoom(ctx context.Context, in *putRoomInput) (*operatorRoomOut
 		Room: in.Room, Sale: in.Body.Sale, Item: in.Body.Item, Mode: in.Body.Mode, GatherAt: in.Body.StartsAt, StartsAt: in.Body.StartsAt,
 		Capacity: in.Body.Capacity, RatePerMin: in.Body.RatePerMin, ClaimWindow: time.Duration(in.Body.ClaimMS) * time.Millisecond,
 		PassLifetime: time.Duration(in.Body.PassMS) * time.Millisecond, Bound: in.Body.Bound, RequiresUser: *in.Body.RequiresUser, Captcha: in.Body.Captcha, Beacon: in.Body.Beacon,
+		Page: waitingroom.Page(in.Body.PageView),
 	}
 	for _, l := range in.Body.Lanes {
 		d.Lanes = append(d.Lanes, waitingroom.Lane{Name: l.Lane, Share: l.Share, Tier: l.Tier})

@@ -55,7 +55,7 @@ type placeView struct {
 	Lane        string              `json:"lane,omitempty" doc:"In a room with lanes"`
 	Position    *int64              `json:"position,omitempty" doc:"From 1, in its lane; known after the draw, and then it never rises"`
 	Ahead       *int64              `json:"ahead,omitempty" doc:"Of a place that waits: places of its lane in front that have not had their turn, without those given up before the draw"`
-	Outlook     waitingroom.Outlook `json:"outlook" enum:"certain,likely,unlikely,waiting_for_returns,none" doc:"certain: who claims in time gets a unit. waiting_for_returns: everything is taken, but not all of it is paid. none: nothing will come of this place"`
+	Outlook     waitingroom.Outlook `json:"outlook" enum:"certain,likely,unlikely,waiting_for_returns,none" doc:"certain: who claims in time gets a unit. waiting_for_returns: everything is taken, and units that come back go to the next. none: nothing will come of this place"`
 	ETA         *etaView            `json:"eta"`
 	PollAfterMS int64               `json:"poll_after_ms" doc:"When to read the place again; 0: it will not change any more"`
 	TurnUntil   *time.Time          `json:"turn_until,omitempty" doc:"In state turn: claim before. It moves while the room is held"`

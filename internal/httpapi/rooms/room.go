@@ -21,6 +21,9 @@ type RoomView struct {
 	Room       string            `json:"room"`
 	Phase      waitingroom.Phase `json:"phase" enum:"scheduled,gathering,serving,held,recovering,exhausted,closed" doc:"held: by an operator, or while the sale is paused or has not started. exhausted, and closed, by an operator or with the sale, are final"`
 	Now        time.Time         `json:"now" doc:"The clock that the room follows"`
+	Sale       string            `json:"sale,omitempty"`
+	Item       string            `json:"item,omitempty"`
+	GatherAt   time.Time         `json:"gather_at" doc:"From which on people may join"`
 	StartsAt   time.Time         `json:"starts_at" doc:"When turns begin; in mode draw, when the order is drawn, or with a beacon when the list of those who take part ends"`
 	Served     int64             `json:"served" doc:"Positions that have had their turn, of all lanes; never falls"`
 	Joined     int64             `json:"joined" doc:"Places that were given"`
@@ -31,6 +34,17 @@ type RoomView struct {
 	Poll       pollView          `json:"poll"`
 	Draw       *drawView         `json:"draw,omitempty" doc:"In mode draw"`
 	Lanes      []laneView        `json:"lanes,omitempty" doc:"Of a room with lanes, which served, joined and waiting are the sums of"`
+
+	PageView
+}
+
+// PageView is what the page of a room shows, in requests and responses.
+type PageView struct {
+	Title       string `json:"title,omitempty" maxLength:"200" doc:"Of the page. Default: the item or the room"`
+	Shop        string `json:"shop,omitempty" maxLength:"200" doc:"Name of the shop, on the page"`
+	LogoURL     string `json:"logo_url,omitempty" maxLength:"2000" doc:"An image, on the page: https, or a path of this server"`
+	ContinueURL string `json:"continue_url,omitempty" maxLength:"2000" doc:"Where the page sends whoever is admitted: https, or a path of this server. Without it there is no page"`
+	SignInURL   string `json:"sign_in_url,omitempty" maxLength:"2000" doc:"Where the page sends whoever has to sign in first: https, or a path of this server"`
 }
 
 // laneView is a lane in responses.
@@ -80,9 +94,9 @@ type roomOutput struct {
 
 func viewRoom(s *waitingroom.Status) RoomView {
 	v := RoomView{
-		Room: s.Room, Phase: s.Phase, Now: jsontime.Instant(s.Now), StartsAt: jsontime.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
+		Room: s.Room, Phase: s.Phase, Now: jsontime.Instant(s.Now), Sale: s.Sale, Item: s.Item, GatherAt: jsontime.Instant(s.GatherAt), StartsAt: jsontime.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
 		Waiting: s.Waiting, RatePerMin: s.RatePerMin, Message: s.Message,
-		Stock: s.Free, Poll: pollView{NearMS: waitingroom.PollNear.Milliseconds(), FarMS: waitingroom.PollFar.Milliseconds()},
+		Stock: s.Free, Poll: pollView{NearMS: waitingroom.PollNear.Milliseconds(), FarMS: waitingroom.PollFar.Milliseconds()}, PageView: PageView(s.Page),
 	}
 	if len(s.Lanes) > 0 {
 		for _, l := range s.ByLane {

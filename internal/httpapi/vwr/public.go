@@ -28,7 +28,7 @@ func (h *Handlers) assign(ctx context.Context, in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assigned{RequestID: place.Token}, nil
+	return assigned{RequestID: h.Rooms.StableToken(place)}, nil
 }
 
 type queueNumber struct {

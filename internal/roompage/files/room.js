@@ -4,8 +4,10 @@
 //   <script src="https://…/rooms/files/room.js"></script>
 //
 // data-tidegate-room  the room; without it the last part of the page's path
-// data-continue       where an admitted visitor goes on
+// data-continue       where an admitted visitor goes on; without it the room's continue_url
 // data-lane           the lane to join, in a room with lanes; without it the last one that is open to everybody
+// data-token          the name of a global function that returns the visitor's JWT, or a promise of it, where the server has IDENTITY=jwt; without it
+//                     the JWT is the one of the page's address, …#token=…, which is taken out of it and kept for the tab
 //
 // When the visitor is admitted, the element gets the event tidegate:admitted, whose detail is the place, with its pass.
 (() => {
@@ -31,7 +33,8 @@
     certain: 'There is enough for everybody in front of you, and for you.',
     likely: 'There should be enough for you.',
     unlikely: 'There may not be enough for you: more people are in front than there are pieces.',
-    waiting_for_returns: 'Everything is taken, but not all of it is paid. Pieces that come back go to the next in line.',
+    waiting_for_returns: 'Everything is taken. Pieces that come back, for example because they are not paid, go to the next in line.',
+    signIn: 'Sign in first.',
     held: 'The room is paused. Your place is kept, and no time runs.',
     recovering: 'The room is being restored. Your place is kept, and no time runs.',
     solving: 'Your browser solves a small task first, which takes some seconds.',
@@ -41,16 +44,28 @@
     awayWithPlace: 'No connection. Your place is kept; this page tries again.',
   };
   const minutes = (ms) => Math.max(1, Math.round(ms / 60000));
+  // A time with its zone, and with its day unless that is today.
   const clock = (at) => {
     const day = new Date(at).toDateString() === new Date().toDateString() ? {} : { weekday: 'long', day: 'numeric', month: 'long' };
-    return new Date(at).toLocaleString([], { ...day, hour: '2-digit', minute: '2-digit', second: '2-digit' });
+    return new Date(at).toLocaleString([], { ...day, hour: '2-digit', minute: '2-digit', timeZoneName: 'short' });
   };
+  const span = (ms) => {
+    const s = Math.max(0, Math.ceil(ms / 1000)), two = (n) => String(n).padStart(2, '0');
+    if (s >= 172800) return `${Math.round(s / 86400)} days`;
+    return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  };
+  const fromAddress = new URLSearchParams(location.hash.slice(1)).get('token');
+  if (fromAddress) {
+    sessionStorage.setItem('tidegate:token', fromAddress);
+    history.replaceState(null, '', location.pathname + location.search);
+  }
 
   function start(box) {
-    const room = box.dataset.tidegateRoom || decodeURIComponent(location.pathname.split('/').pop());
+    const room = box.dataset.tidegateRoom || decodeURIComponent(location.pathname.split('/').filter(Boolean).pop());
     const url = `${api}/v1/rooms/${encodeURIComponent(room)}`;
     const key = `tidegate:${url}`;
-    const title = document.title;
+    const page = box.closest('[data-tidegate-page]'); // the built-in one
+    let title = document.title;
     box.classList.add('tidegate');
     const part = (tag, name, label) => {
       const e = box.appendChild(document.createElement(tag));
@@ -70,6 +85,8 @@
     const claim = part('button', 'claim', 'Take my turn');
     const go = part('a', 'go', 'Go on');
     go.className = 'go';
+    const signIn = part('a', 'sign-in', 'Sign in');
+    signIn.className = 'go';
     const leave = part('button', 'leave', 'Give up my place');
     leave.className = 'quiet';
     const draw = part('details', 'draw');
@@ -80,7 +97,14 @@
     const say = (e, s) => { if (e.textContent !== s) e.textContent = s; };
     const show = (e, on) => { e.hidden = !on; };
 
-    let timer, first = 0, admitted = false, seen = {}, credentials;
+    let timer, first = 0, admitted = false, seen = {}, credentials, ahead = -Infinity, line = () => '';
+    const left = (at) => span(new Date(at) - Date.now() - ahead); // by the room's clock
+    const tick = () => say(detail, line());
+    setInterval(tick, 1000);
+    const identity = async () => {
+      const token = box.dataset.token ? await window[box.dataset.token]() : sessionStorage.getItem('tidegate:token');
+      return token && { Authorization: `Bearer ${token}` };
+    };
     // Reads the room. Cookies may say who the visitor is, but a server that allows pages of every origin gets none.
     async function read() {
       for (const mode of credentials ? [credentials] : ['include', 'same-origin']) {
@@ -97,7 +121,7 @@
       const token = localStorage.getItem(key);
       const answer = await fetch(url + path, {
         method, cache: 'no-store', credentials,
-        headers: { ...(token && { 'X-Place-Token': token }), ...(solution && { 'X-Captcha': solution }), ...(method === 'POST' && { 'Content-Type': 'application/json' }) },
+        headers: { ...await identity(), ...(token && { 'X-Place-Token': token }), ...(solution && { 'X-Captcha': solution }), ...(method === 'POST' && { 'Content-Type': 'application/json' }) },
         body: path === '/place' && method === 'POST' ? JSON.stringify({ lane: box.dataset.lane || undefined }) : undefined,
       });
       const body = answer.status === 204 ? {} : await answer.json();
@@ -105,8 +129,21 @@
       return { ok: answer.ok, status: answer.status, body, retry: 1000 * (answer.headers.get('Retry-After') || 0) };
     }
 
+    function header(doc) {
+      title = doc.title || doc.item || room;
+      say(page.querySelector('h1'), title);
+      say(page.querySelector('[data-part=shop]'), doc.shop || '');
+      const logo = page.querySelector('img');
+      if (doc.logo_url && logo.getAttribute('src') !== doc.logo_url) logo.src = doc.logo_url;
+      show(logo, !!doc.logo_url);
+    }
+
     // known: whether there is a place; without one, there may be one that could not be read.
-    function draws(doc, place, known) {
+    function draws(doc, place, known, refusal) {
+      const stranger = refusal === 'unauthenticated';
+      ahead = Math.max(ahead, new Date(doc.now) - Date.now() || 0); // a cached document is older
+      if (page) header(doc);
+      const onward = box.dataset.continue || doc.continue_url;
       const state = place ? place.state : '';
       const open = ['gathering', 'serving', 'held', 'recovering'].includes(doc.phase);
       const sells = doc.stock !== undefined;
@@ -119,7 +156,8 @@
       if (state === 'gathering' && listed && place.number > doc.draw.n) head = text.behind;
       if (!sells && state === 'admitted') head = text.entered;
       if (!sells && state === 'done') head = text.finished;
-      if (!state && open) head = known ? text.join : text.unknown;
+      if (!state && refusal === 'banned') head = `${text.barred} ${text.banned}`;
+      else if (!state && open) head = stranger ? text.signIn : known ? text.join : text.unknown;
       if (state === 'waiting') head = place.ahead ? `${place.ahead.toLocaleString()} ahead of you` : 'You are next';
       if (state === 'barred' && place.reason) head += ` ${text[place.reason] || place.reason}`;
       say(lead, head);
@@ -127,28 +165,36 @@
       show(bar, state === 'waiting' && first > 0);
       bar.max = first + 1;
       bar.value = first + 1 - (place ? place.ahead || 0 : 0);
-      let line = '';
-      if (state === 'waiting') {
-        line = `Your number is ${place.position.toLocaleString()}.`;
-        if (place.eta) line += ` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.`;
-      } else if (state === 'turn') line = `Take it before ${clock(place.turn_until)}, or it goes to the next.`;
-      else if (state === 'admitted') line = `${sells ? 'Order' : 'Go on'} before ${clock(place.pass_until)}.`;
-      else if (state === 'gathering' && listed) line = new Date(doc.draw.beacon.at) > new Date(doc.now) ? `The list is complete. The order is drawn at ${clock(doc.draw.beacon.at)}.` : 'The list is complete. The room waits for the public random number that gives the order.';
-      else if (doc.phase === 'scheduled' || state === 'gathering') line = `It starts at ${clock(doc.starts_at)}. ${doc.draw ? 'It does not matter when you join before then, and you may close this page.' : 'Who comes first is first.'}`;
-      else if (again) line = 'You may join again, at the end.';
-      say(detail, paused && !['done', 'barred'].includes(state) ? text[doc.phase] : line);
+      const begins = doc.draw ? `The order is drawn at ${clock(doc.starts_at)}` : `Turns begin at ${clock(doc.starts_at)}`;
+      const later = doc.draw ? 'It does not matter when one joins before then; who comes later is behind all who take part in the draw.' : 'Who comes first is first.';
+      line = () => '';
+      if (paused && !['done', 'barred'].includes(state)) line = () => text[doc.phase];
+      else if (state === 'waiting') {
+        const eta = place.eta ? ` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.` : '';
+        line = () => `Your number is ${place.position.toLocaleString()}.${eta}`;
+      } else if (state === 'turn') line = () => `Take it within ${left(place.turn_until)}, or it goes to the next.`;
+      else if (state === 'admitted') line = () => `${sells ? 'Order' : 'Go on'} within ${left(place.pass_until)}.`;
+      else if (state === 'gathering' && listed) line = () => new Date(doc.draw.beacon.at) > new Date(doc.now) ? `The list is complete. The order is drawn in ${left(doc.draw.beacon.at)}.` : 'The list is complete. The room waits for the public random number that gives the order.';
+      else if (state === 'gathering') line = () => `${begins}, in ${left(doc.starts_at)}. ${later} You may close this page: your place is kept.`;
+      else if (doc.phase === 'scheduled') line = () => `You may join at ${clock(doc.gather_at)}, in ${left(doc.gather_at)}. ${begins}. ${later}`;
+      else if (again) line = () => 'You may join again, at the end.';
+      else if (!state && doc.phase === 'gathering') line = () => `${begins}, in ${left(doc.starts_at)}. ${later}`;
+      else if (!state && open && doc.draw) line = () => 'The order was drawn. Who joins now is behind all who took part.';
+      tick();
       say(outlook, sells && ['waiting', 'gathering'].includes(state) && text[place.outlook] || '');
       say(note, doc.message || '');
-      show(join, open && (place ? again : known));
+      show(join, open && !stranger && refusal !== 'banned' && (place ? again : known));
+      show(signIn, open && !state && stranger && !!doc.sign_in_url);
+      if (doc.sign_in_url) signIn.href = doc.sign_in_url;
       show(claim, state === 'turn' && !paused);
-      show(go, state === 'admitted' && !!box.dataset.continue);
+      show(go, state === 'admitted' && !!onward);
+      if (onward) go.href = onward;
       show(leave, ['gathering', 'waiting', 'turn', 'admitted'].includes(state));
       show(draw, !!doc.draw);
       const beacon = doc.draw && doc.draw.beacon;
       if (beacon) say(draw.querySelector('.tidegate-beacon'), `The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which is unknown, also to the shop, before ${clock(beacon.at)}.`);
       show(draw.querySelector('.tidegate-beacon'), !!beacon);
       draw.querySelector('a').toggleAttribute('hidden', !(doc.draw && doc.draw.seed));
-      if (box.dataset.continue) go.href = box.dataset.continue;
       if (state === 'admitted' && !admitted) box.dispatchEvent(new CustomEvent('tidegate:admitted', { bubbles: true, detail: place }));
       admitted = state === 'admitted';
     }
@@ -168,7 +214,8 @@
       widget.setAttribute('auto', again ? 'off' : 'onload');
       widget.addEventListener('verified', (e) => look(['POST', '/place', e.detail.payload]));
       task.replaceChildren(widget);
-      say(detail, text.solving);
+      line = () => text.solving;
+      tick();
       show(join, false);
     }
 
@@ -189,10 +236,10 @@
         else if (place.status === 404 || ask[0] === 'DELETE') seen = null;
         if (seen) task.replaceChildren();
         const found = seen && seen.state ? seen : null;
-        draws(doc, found, !seen || !!found || place.status < 500);
+        draws(doc, found, !seen || !!found || place.status < 500, place.ok ? '' : place.body.reason);
         if (place.body.challenge && ask[0] === 'POST') await solve(place.body.challenge, ask[2]);
-        else if (task.firstChild) { say(detail, text.solving); show(join, false); }
-        if (!place.ok && place.status !== 404 && (!place.body.challenge || ask[2])) say(note, place.body.detail || place.body.title || '');
+        else if (task.firstChild) { line = () => text.solving; tick(); show(join, false); }
+        if (!place.ok && !['unauthenticated', 'banned'].includes(place.body.reason) && place.status !== 404 && (!place.body.challenge || ask[2])) say(note, place.body.detail || place.body.title || '');
         wait = place.retry || (found && found.poll_after_ms) || (found ? 60000 : 5000);
         if (found && found.state === 'turned_away' && !['exhausted', 'closed'].includes(doc.phase)) wait = 2000; // doc was cached
         if (ask[0] === 'DELETE') wait = 200;
@@ -209,7 +256,7 @@
     document.addEventListener('visibilitychange', () => document.hidden || look());
     addEventListener('online', () => look());
     addEventListener('storage', (e) => e.key === key && look()); // a second tab
-    for (const e of [bar, join, claim, go, leave, draw]) show(e, false);
+    for (const e of [bar, join, claim, go, signIn, leave, draw]) show(e, false);
     look();
   }
   document.querySelectorAll('[data-tidegate-room]').forEach(start);
