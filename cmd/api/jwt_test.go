@@ -255,6 +255,7 @@ func jwtsOfAFileOfKeys(g *group) {
 		"crit":                        es(jwtClaims{"crit": []string{"x"}, "x": 1}),
 		"crit of what is known":       es(jwtClaims{"crit": []string{"exp"}, "exp": 1}),
 		"empty crit":                  es(jwtClaims{"crit": []string{}}),
+		"crit is null":                es(jwtClaims{"crit": json.RawMessage("null")}),
 		"b64 is false":                es(jwtClaims{"b64": false, "crit": []string{"b64"}}),
 		"JSON serialization":          fmt.Sprintf(`{"payload":%q,"protected":%q,"signature":%q}`, payload, head, signature),
 		"a JWE":                       encoded(jwtClaims{"alg": "dir", "enc": "A128GCM"}) + "..AAAA.AAAA.AAAA",
@@ -309,7 +310,7 @@ func jwtsOfAFileOfKeys(g *group) {
 		if err := os.WriteFile(file, []byte("not a set of keys"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p.Logged("file not loaded, the last good content stays in force")
+		p.Logged("not reloaded, the last good content stays in force")
 		for alg, token := range old {
 			if a := order(token); a.Status != http.StatusAccepted {
 				t.Errorf("%s, with a file that does not load: %v", alg, a)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -38,6 +40,7 @@ func TestJWTWithSecret(t *testing.T) {
 		want   string
 		cause  JWTCause
 	}{
+		"valid in 29 seconds":  {authtest.Claims{"nbf": now.Add(29 * time.Second).Unix(), "iat": now.Add(29 * time.Second).Unix()}, "ada", ""},
 		"good":                 {nil, "ada", ""},
 		"several audiences":    {authtest.Claims{"aud": []string{"other", "tidegate"}}, "ada", ""},
 		"expired":              {authtest.Claims{"exp": now.Add(-time.Second).Unix()}, "", JWTExpired},
@@ -124,21 +127,95 @@ func TestJWTWithKeys(t *testing.T) {
 	}
 }
 
+func marshalled(t *testing.T, key jose.JSONWebKey) string {
+	t.Helper()
+	text, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// with returns a JWK with further members.
+func with(t *testing.T, key, members string) string {
+	t.Helper()
+	var all map[string]any
+	for _, part := range []string{key, "{" + members + "}"} {
+		if err := json.Unmarshal([]byte(part), &all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func TestBadKeys(t *testing.T) {
 	weak, _ := rsa.GenerateKey(rand.Reader, 1024)
 	other, _ := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	_, edKey, _ := ed25519.GenerateKey(rand.Reader)
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	for name, key := range map[string]jose.JSONWebKey{
-		"symmetric":      {Key: authtest.Secret},
-		"private":        {Key: edKey},
-		"short":          {Key: &weak.PublicKey},
-		"other curve":    {Key: &other.PublicKey},
-		"for encryption": {Key: edKey.Public(), Use: "enc"},
+	write := func(keys ...string) {
+		if err := os.WriteFile(file, []byte(`{"keys":[`+strings.Join(keys, ",")+`]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := marshalled(t, jose.JSONWebKey{Key: edKey.Public(), KeyID: "good"})
+	for name, key := range map[string]string{
+		"symmetric":       marshalled(t, jose.JSONWebKey{Key: authtest.Secret, KeyID: "bad"}),
+		"private":         marshalled(t, jose.JSONWebKey{Key: edKey, KeyID: "bad"}),
+		"short":           marshalled(t, jose.JSONWebKey{Key: &weak.PublicKey, KeyID: "bad"}),
+		"other curve":     marshalled(t, jose.JSONWebKey{Key: &other.PublicKey, KeyID: "bad"}),
+		"for encryption":  marshalled(t, jose.JSONWebKey{Key: edKey.Public(), KeyID: "bad", Use: "enc"}),
+		"to encrypt":      with(t, good, `"kid":"bad","key_ops":["encrypt"]`),
+		"no operations":   with(t, good, `"kid":"bad","key_ops":[]`),
+		"operations text": with(t, good, `"kid":"bad","key_ops":"verify"`),
+		"other algorithm": marshalled(t, jose.JSONWebKey{Key: edKey.Public(), KeyID: "bad", Algorithm: "ES256"}),
+		"unknown type":    `{"kty":"future","kid":"bad","x":"AAAA"}`,
+		"no type":         `{"kid":"bad"}`,
+		"not on a curve":  `{"kty":"EC","crv":"P-256","kid":"bad","x":"AAAA","y":"AAAA"}`,
+		"kid is a number": `{"kty":"OKP","kid":7}`,
+		"not an object":   `7`,
 	} {
-		writeJWKS(t, file, key)
+		write(key)
+		if _, err := NewJWT(JWTOptions{JWKSFile: file}); err == nil || !strings.Contains(err.Error(), "no key of the JWK set can be used") {
+			t.Errorf("%s key alone: %v", name, err)
+		}
+		// Beside a good one it is skipped and logged once.
+		write(key, good, key)
+		var logged bytes.Buffer
+		id, err := NewJWT(JWTOptions{JWKSFile: file, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		if err != nil {
+			t.Errorf("%s key beside a good one: %v", name, err)
+			continue
+		}
+		write(key, good, `{"kty":"future","kid":"another"}`)
+		if err := id.Load(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if keys := *id.keys.Load(); len(keys) != 1 || keys[0].KeyID != "good" {
+			t.Errorf("%s key beside a good one: %v", name, keys)
+		}
+		const line = "a key of the JWK set is not used"
+		if strings.Count(logged.String(), line) != 2 || strings.Count(logged.String(), "kid=another") != 1 || strings.Contains(logged.String(), base64.RawURLEncoding.EncodeToString(authtest.Secret)) {
+			t.Errorf("%s key: logged %s", name, &logged)
+		}
+	}
+	write(with(t, good, `"key_ops":["verify"],"use":"sig","alg":"EdDSA"`))
+	if _, err := NewJWT(JWTOptions{JWKSFile: file}); err != nil {
+		t.Error(err)
+	}
+	for name, content := range map[string]string{
+		"no set": "", "a page": "<html>", "a list": "[]", "no member keys": "{}", "keys is null": `{"keys":null}`, "no key": `{"keys":[]}`,
+		"too many": `{"keys":[` + strings.Repeat(good+",", maxKeys) + good + `]}`,
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := NewJWT(JWTOptions{JWKSFile: file}); err == nil {
-			t.Errorf("%s key was taken", name)
+			t.Errorf("%s was taken", name)
 		}
 	}
 	writeJWKS(t, file)
@@ -147,6 +224,8 @@ func TestBadKeys(t *testing.T) {
 		"no file":      {JWKSFile: file + "x"},
 		"nothing":      {},
 		"both":         {JWKSFile: file, Secret: authtest.Secret},
+		"both sources": {JWKSFile: file, JWKSURL: "https://id.example/keys"},
+		"plain http":   {JWKSURL: "http://id.example/keys"},
 		"short secret": {Secret: []byte("hunter2")},
 	} {
 		if _, err := NewJWT(opts); err == nil {

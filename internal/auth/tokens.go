@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/published"
+	"github.com/tidegate/tidegate/internal/reload"
 )
 
 // minToken is the minimum length of a token, to prevent guessing.
@@ -23,8 +24,9 @@ const minToken = 16
 // LoadTokens; safe for concurrent use.
 type Tokens struct {
 	known     atomic.Pointer[[]Token]
-	published atomic.Bool // one of them is published in this repository
-	allowed   bool        // published tokens are allowed
+	published atomic.Bool    // one of them is published in this repository
+	allowed   bool           // published tokens are allowed
+	source    *reload.Source // nil: they are not from a file
 	file      string
 	log       *slog.Logger
 }
@@ -53,14 +55,24 @@ func NewTokens(operator, metrics string) (*Tokens, error) {
 // LoadTokens reads a YAML file: a list of name, role and token. allowDemo also accepts tokens that this repository publishes.
 func LoadTokens(path string, allowDemo bool, log *slog.Logger) (*Tokens, error) {
 	t := &Tokens{file: path, allowed: allowDemo, log: log}
+	t.source = reload.File("TOKENS_FILE", path, log, t.load)
 	return t, t.Reload()
 }
 
 // Reload reads the file now. A file that does not load changes nothing.
-func (t *Tokens) Reload() error { return readFile(t.file, t.load) }
+func (t *Tokens) Reload() error { return t.source.Load(context.Background()) }
+
+// Source is the file of the tokens; nil: there is none.
+func (t *Tokens) Source() *reload.Source { return t.source }
 
 // Run reloads the file whenever it changes, and keeps the last good tokens. It returns when ctx ends.
-func (t *Tokens) Run(ctx context.Context) error { return watchFile(ctx, t.file, t.log, t.load) }
+func (t *Tokens) Run(ctx context.Context) error {
+	if t.source == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return t.source.Watch(ctx, t.file)
+}
 
 const wrongTokens = "must be a list of lines like - {name: ann, role: operator, token: secret}; roles are admit, metrics, viewer and operator"
 

@@ -72,7 +72,6 @@ func TestTokensAreReloaded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- tokens.Run(ctx) }()
-	logged.await("file loaded")
 	replace := func(content string) {
 		if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -87,7 +86,7 @@ func TestTokensAreReloaded(t *testing.T) {
 		t.Error("a bad file was put into force")
 	}
 	replace("- {name: a, role: admit, token: fresh-token-of-tests}")
-	logged.await("file loaded")
+	logged.await("reloaded")
 	if _, ok := tokens.find("operator-token-of-tests"); ok {
 		t.Error("the old tokens are still good")
 	}

@@ -22,8 +22,8 @@ func (c *Config) checkAPI(t told) []error {
 	case !t.has("IDENTITY"):
 		wrong = append(wrong, errors.New("IDENTITY is required: jwt (callers send a signed token) "+
 			"or header (a proxy in TRUSTED_PROXIES, or this machine, sets X-User-ID)"))
-	case c.Identity == IdentityJWT && !t.has("JWT_SECRET") && !t.has("JWT_JWKS_FILE"):
-		wrong = append(wrong, errors.New("JWT_SECRET or JWT_JWKS_FILE is required with IDENTITY=jwt, to verify tokens"))
+	case c.Identity == IdentityJWT && !t.has("JWT_SECRET") && !t.has("JWT_JWKS_FILE") && !t.has("JWT_JWKS_URL"):
+		wrong = append(wrong, errors.New("JWT_SECRET or JWT_JWKS_FILE or JWT_JWKS_URL is required with IDENTITY=jwt, to verify tokens"))
 	}
 	if !t.has("SECRET") && !embedded {
 		wrong = append(wrong, errors.New("SECRET is required: at least 32 characters, the same in all processes (openssl rand -hex 32 makes one)"))
@@ -36,7 +36,7 @@ func (c *Config) checkAPI(t told) []error {
 			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses neither; set both, or leave %[1]s out", name))
 		}
 	}
-	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}, {"METRICS_TOKEN", "TOKENS_FILE"}} {
+	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"JWT_SECRET", "JWT_JWKS_URL"}, {"JWT_JWKS_URL", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}, {"METRICS_TOKEN", "TOKENS_FILE"}} {
 		if t.has(pair[0]) && t.has(pair[1]) {
 			wrong = append(wrong, fmt.Errorf("%s and %s must not both be set", pair[0], pair[1]))
 		}

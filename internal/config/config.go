@@ -41,6 +41,7 @@ type Config struct {
 	Identity       string // IdentityJWT or IdentityHeader
 	JWTSecret      Secret
 	JWKSFile       string
+	JWKSURL        string
 	JWTIssuer      string
 	JWTAudience    string
 	TrustedProxies []netip.Prefix
@@ -134,6 +135,7 @@ func (c *Config) settings() []setting {
 		{"IDENTITY", "identification of public callers: jwt or header (default of the embedded server: header)", "", false, oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
 		{"JWT_SECRET", "key of HS256 tokens, at least 32 characters", "", false, c.JWTSecret.atLeast(32)},
 		{"JWT_JWKS_FILE", "file with the public keys of RS256, ES256 and EdDSA tokens", "", false, file(&c.JWKSFile)},
+		{"JWT_JWKS_URL", "URL of the public keys of RS256, ES256 and EdDSA tokens, with https, or http of this machine", "", false, keysURL(&c.JWKSURL)},
 		{"JWT_ISSUER", "required iss claim of tokens", "", false, text(&c.JWTIssuer)},
 		{"JWT_AUDIENCE", "required aud claim of tokens", "", false, text(&c.JWTAudience)},
 		{"TRUSTED_PROXIES", "addresses and networks of trusted proxies, whose X-Forwarded-For and X-User-ID are used, comma-separated", "", true, networks(&c.TrustedProxies)},

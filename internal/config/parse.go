@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/redisclient"
@@ -232,6 +233,13 @@ func collector(field *string) func(string) error {
 		}
 		*field = value
 		return nil
+	}
+}
+
+func keysURL(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		return auth.CheckJWKSURL(value)
 	}
 }
 
