@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -43,8 +44,16 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		httpReq := c.Request()
-		caller, err := a.identity.Identify(httpReq, a.proxies.MayNameUsers(httpReq))
-		if refused, ok := errors.AsType[*auth.JWTError](err); ok {
+		trusted := a.proxies.MayNameUsers(httpReq)
+		caller, err := a.identity.Identify(httpReq, trusted)
+		refused, ok := errors.AsType[*auth.JWTError](err)
+		if ok && refused.Fetched != nil { // the issuer may have changed its keys
+			request.Of(httpReq.Context()).Slot.Leave() // others must not wait for the issuer
+			awaitKeys(httpReq.Context(), refused.Fetched)
+			caller, err = a.identity.Identify(httpReq, trusted)
+			refused, ok = errors.AsType[*auth.JWTError](err)
+		}
+		if ok {
 			a.refuseJWT(httpReq.Context(), refused)
 		}
 		if err != nil {
@@ -55,7 +64,20 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// refuseJWT counts and logs the cause. The caller gets only RFC 6750's code for a token that is invalid for whatever reason.
+// keysWithin is how long a request waits for keys of the issuer.
+const keysWithin = 2 * time.Second
+
+func awaitKeys(ctx context.Context, fetched <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, keysWithin)
+	defer cancel()
+	select {
+	case <-fetched:
+	case <-ctx.Done():
+	}
+}
+
+// refuseJWT counts and logs the cause. The caller gets RFC 6750's code for a token that is invalid for whatever reason, and the
+// error's detail.
 func (a *API) refuseJWT(ctx context.Context, refused *auth.JWTError) {
 	request.Of(ctx).Header["Www-Authenticate"] = []string{`Bearer error="invalid_token"`}
 	if a.jwtRefused != nil {

@@ -35,6 +35,11 @@ func TestBadJWTIs401(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	details := map[auth.JWTCause]string{
+		auth.JWTAlgorithm: "The token is not accepted.", auth.JWTSignature: "The token is not accepted.",
+		auth.JWTExpired: "The token has expired: exp is in the past.", auth.JWTSubject: "sub must be a string that is not empty.", auth.JWTNoExpiry: "exp is missing.",
+		auth.JWTMalformed: "", // one of several
+	}
 	for name, value := range map[string]string{
 		"alg none":           "Bearer " + segment(`{"alg":"none"}`) + "." + parts[1] + ".",
 		"alg None":           "Bearer " + segment(`{"alg":"None"}`) + "." + parts[1] + "." + parts[2],
@@ -54,6 +59,8 @@ func TestBadJWTIs401(t *testing.T) {
 		"crit":               "Bearer " + segment(`{"alg":"HS256","crit":["x"],"x":1}`) + "." + parts[1] + "." + parts[2],
 		"NUL":                "Bearer " + good + "\x00",
 		"expired":            "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"exp": 1})),
+		"crit is null":       "Bearer " + segment(`{"alg":"HS256","crit":null}`) + "." + parts[1] + "." + parts[2],
+		"no exp":             "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"exp": nil})),
 		"sub is a number":    "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"sub": 4711})),
 		"exp beyond numbers": "Bearer " + authtest.Sign(t, jose.HS256, authtest.Secret, "", authtest.GoodClaims(authtest.Claims{"exp": 1e300})),
 	} {
@@ -61,7 +68,7 @@ func TestBadJWTIs401(t *testing.T) {
 		logged.Reset()
 		w := call(b.Public(), "GET", "/v1/sales/flash", "", "Authorization", value)
 		p := problemIn(t, w)
-		if p.Status != 401 || w.Header().Get("WWW-Authenticate") != `Bearer error="invalid_token"` || p.Detail != "" {
+		if p.Status != 401 || w.Header().Get("WWW-Authenticate") != `Bearer error="invalid_token"` || p.Detail == "" || details[cause] != "" && p.Detail != details[cause] {
 			t.Errorf("%s: %+v %v", name, p, w.Header())
 		}
 		if !slices.Contains(auth.JWTCauses, cause) || !strings.Contains(logged.String(), "cause="+string(cause)+" ") || !strings.Contains(logged.String(), "request_id=") ||

@@ -93,6 +93,11 @@ func Of(err error) *Problem {
 		p.Detail = forbidden.Detail
 		return p
 	}
+	if refused, ok := errors.AsType[*auth.JWTError](err); ok {
+		p := New(Unauthenticated)
+		p.Detail = refused.Detail
+		return p
+	}
 	if throttled, ok := errors.AsType[*auth.ThrottledError](err); ok {
 		p := New(string(admission.RateLimited))
 		p.Detail, p.RetryAfter = "Too many wrong tokens have come from this address.", throttled.Wait
@@ -131,6 +136,10 @@ func Of(err error) *Problem {
 func detailOf(err error, reason string) string {
 	text := err.Error()
 	switch reason {
+	case Unauthenticated:
+		if errors.Is(err, orders.ErrUserRequired) || errors.Is(err, waitingroom.ErrUserRequired) {
+			return "A user is required, and the request has none that is accepted."
+		}
 	case StillRefused:
 		if _, said, ok := strings.Cut(text, orders.ErrStillRefused.Error()+" "); ok {
 			return "order " + strings.ReplaceAll(said, orders.ErrPoison.Error()+": ", "")
