@@ -271,11 +271,12 @@ func TestReloadable(t *testing.T) {
 		t.Fatalf("another text: %v, %v", second, err)
 	}
 	failure = errors.New("not now")
-	if set, err := g.Reload(); set != second || !errors.Is(err, failure) || !g.Stats().RulesFailed {
+	read := g.Stats().RulesLoaded
+	if set, err := g.Reload(); set != second || !errors.Is(err, failure) || !g.Stats().RulesFailed || !g.Stats().RulesLoaded.Equal(read) {
 		t.Errorf("after a failure: %v, %v", set, err)
 	}
 	failure = nil
-	if set, err := g.Reload(); set != second || err != nil || g.Stats().RulesFailed {
+	if set, err := g.Reload(); set != second || err != nil || g.Stats().RulesFailed || !g.Stats().RulesLoaded.After(read) {
 		t.Errorf("after that: %v, %v", set, err)
 	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
@@ -13,6 +14,8 @@ type Stats struct {
 	Degraded    bool   // the store does not answer
 	Processes   int    // alive at the last reply of the store
 	Bans        int    // in force; may include some that ended in the last five seconds
+
+	RulesLoaded time.Time // when the rules in force were read last
 
 	StoreCalls uint64 // charges sent to the store
 	Denials    int    // counters in the deny cache
@@ -30,7 +33,7 @@ func (s *Stats) CleanupOverdue() bool {
 // Stats returns the current numbers.
 func (g *Gate) Stats() Stats {
 	s := Stats{
-		Version: g.Rules().Version(), RulesFailed: g.live.Failed(), Degraded: g.breaker.Open(),
+		Version: g.Rules().Version(), RulesFailed: g.live.Failed(), RulesLoaded: g.live.Loaded(), Degraded: g.breaker.Open(),
 		Processes: g.bans.Processes(), Bans: g.bans.Len(), StoreCalls: g.asked.sum(),
 	}
 	if memory, ok := g.store.(*memorystore.Store); ok {

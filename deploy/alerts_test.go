@@ -108,7 +108,7 @@ var raised = []struct{ alert, bad, good string }{
 	{"TidegateQueueOld", `tidegate_queue_oldest_pending_seconds{queue="q"} 61x70`, `tidegate_queue_oldest_pending_seconds{queue="q"} 59x70`},
 	{"TidegateTasksGivenUp", `tidegate_queue_tasks{queue="q",state="archived"} 1x70`, `tidegate_queue_tasks{queue="q",state="retry"} 1x70`},
 	{"TidegateLaterVersion", `tidegate_later_version_total{kind="task"} 0+1x70`, `tidegate_later_version_total{kind="task"} 0 1x70`}, // once, during an upgrade
-	{"TidegateRulesWrong", `tidegate_rules_reload_failed{instance="a"} 1x70`, `tidegate_rules_reload_failed{instance="a"} 0x70`},
+	{"TidegateReloadFailed", `tidegate_reload_failed{instance="a",setting="JWT_JWKS_URL"} 1x70; tidegate_reload_failed{instance="a",setting="RULES_FILE"} 0x70`, `tidegate_reload_failed{instance="a",setting="JWT_JWKS_URL"} 0 1 0x68`},
 	{"TidegateRulesDiffer", `tidegate_rules_info{version="a"} 1x70; tidegate_rules_info{version="b"} 1x70`, `tidegate_rules_info{version="a",instance="a"} 1x70; tidegate_rules_info{version="a",instance="b"} 1x70`},
 	{"TidegateBanScriptStopped", `tidegate_ban_script_executable{instance="a"} 0x70; tidegate_ban_script_executable{instance="b"} 1x70`, `tidegate_ban_script_executable 1x70`},
 	{"TidegateBanBreakerOpen", `tidegate_ban_script_breaker_open 1x70`, `tidegate_ban_script_breaker_open 0x70`},

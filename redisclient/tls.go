@@ -44,6 +44,12 @@ func (f Files) apply(opts *redis.UniversalOptions) error {
 	return nil
 }
 
+// Check returns an error if the files are unusable now.
+func (f Files) Check() error {
+	_, err := f.config(&tls.Config{MinVersion: tls.VersionTLS12})
+	return err
+}
+
 // Options returns the settings of ParseURL with the files applied.
 func (f Files) Options(url string) (*redis.UniversalOptions, error) {
 	opts, err := ParseURL(url)

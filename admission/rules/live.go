@@ -23,6 +23,7 @@ type Live struct {
 
 	reloading sync.Mutex
 	failed    atomic.Pointer[error] // error of the last Reload; nil: it succeeded
+	loaded    atomic.Int64          // Unix time in nanoseconds
 }
 
 // NewLive puts rules, whose Err must be nil, into force. It starts no goroutine: see Run. A nil log is slog.Default().
@@ -32,6 +33,7 @@ func NewLive(rules *Set, log *slog.Logger) *Live {
 	}
 	f := &Live{log: log}
 	f.rules.Store(rules)
+	f.loaded.Store(time.Now().UnixNano())
 	return f
 }
 
@@ -46,8 +48,12 @@ func (f *Live) Set(rules *Set) error {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
 	f.rules.Store(rules)
+	f.loaded.Store(time.Now().UnixNano())
 	return nil
 }
+
+// Loaded returns when the rules in force were read last.
+func (f *Live) Loaded() time.Time { return time.Unix(0, f.loaded.Load()) }
 
 // Failed reports whether the last Reload failed.
 func (f *Live) Failed() bool { return f.failed.Load() != nil }
@@ -70,6 +76,7 @@ func (f *Live) Reload() (*Set, error) {
 		return old, err
 	}
 	f.failed.Store(nil)
+	f.loaded.Store(time.Now().UnixNano())
 	if rules.version == old.version && slices.Equal(rules.files, old.files) { // equal content may come from other files now
 		return old, nil
 	}

@@ -94,7 +94,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			return nil
 		}},
 	}
-	if err := p.AddHTTP(&told, serve.HTTP{
+	if err := p.AddHTTP(ctx, &told, serve.HTTP{
 		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db), Rooms: waitingroom.SQLite(db, store.Writing()),
 		Failures: login.NewMemoryStore(), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {

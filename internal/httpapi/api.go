@@ -169,7 +169,7 @@ func (a *API) makeHandlers(cfg *Config) {
 	a.sessions = &live.Sessions{Tokens: a.tokens, Sessions: sessions, Guard: a.guard}
 	a.audit = &audit.Log{Store: cfg.Audit, Tokens: a.tokens, Logger: a.log}
 	a.health = &health.Handlers{
-		Version: a.version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: a.tokens, Demo: slices.Clone(cfg.DemoSecrets),
+		Version: a.version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: a.tokens, Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated,
 	}
 	a.charger = &charge.Charger{
 		Gate: cfg.Gate, Proxies: a.proxies, CaptchaLimit: cfg.CaptchaLimit, Tracer: a.tracer, Decided: cfg.Decided, Errors: a.errors,

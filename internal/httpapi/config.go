@@ -75,6 +75,8 @@ type Config struct {
 	Tokens *auth.Tokens
 	// DemoSecrets names the settings whose secrets this repository publishes.
 	DemoSecrets []string
+	// Outdated names the settings whose file or URL could not be read again. Nil: there are none.
+	Outdated func() []string
 	// Sessions stores which of the page's sessions have ended. Nil: only this process remembers that.
 	Sessions auth.SessionStore
 	// CORSOrigins are the origins whose pages may read the public listener's responses, such as https://shop.example, or "*"

@@ -150,11 +150,11 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 
 // TestAFrame: a frame has the data of the API and of Live.
 func TestAFrame(t *testing.T) {
-	b := setup(t, withPage)
+	b := setup(t, withPage, func(c *Config) { c.Outdated = func() []string { return []string{"JWT_JWKS_URL", "RULES_FILE"} } })
 	draft := flash
 	draft.ID, draft.Switch, draft.State, draft.Free = "next", orders.SwitchDraft, orders.StateScheduled, nil // it recovers
 	b.orders.sales = append(b.orders.sales, draft)
-	b.gate.stats = admission.Stats{Version: "v7", Processes: 2, RulesFailed: true}
+	b.gate.stats = admission.Stats{Version: "v7", Processes: 2}
 	b.gate.bans = []bans.Ban{
 		{Target: bans.Target{Kind: bans.User, Value: "eve"}, Reason: "scalper", Until: noon},
 		{Target: bans.Target{Kind: bans.User, Value: "bob"}, Until: noon.AddDate(1, 0, 0)},
@@ -182,7 +182,7 @@ func TestAFrame(t *testing.T) {
 		t.Error(err)
 	}
 	p := frame.Process
-	if p.Rules != "v7" || p.Processes != 2 || !slices.Contains(p.Degraded, "the rules file has a change that is wrong") {
+	if p.Rules != "v7" || p.Processes != 2 || !slices.Contains(p.Degraded, "not reloaded, the last good content stays in force: JWT_JWKS_URL, RULES_FILE") {
 		t.Errorf("%+v", p)
 	}
 	if sales := frame.Sales.Known(); sales == nil || len(*sales) != 2 {

@@ -117,6 +117,9 @@ func (s *Service) decidedBy(version string) (*policy, error) {
 // Run follows the files until ctx ends; it then returns nil. The service also decides without it.
 func (s *Service) Run(ctx context.Context) error { return s.gate.Run(ctx) }
 
+// Stats returns the statistics of the gate that decides by the rules.
+func (s *Service) Stats() admission.Stats { return s.gate.Stats() }
+
 // Reload loads the current files. On error, which is that of New, the old policy stays in force.
 func (s *Service) Reload() error {
 	_, err := s.gate.Reload()

@@ -13,6 +13,7 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/internal/reload"
 )
 
 type gate struct {
@@ -47,7 +48,7 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
 
 func TestStats(t *testing.T) {
 	g := &gate{rules: rules.Default(), stats: admission.Stats{
-		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, StoreCalls: 8,
+		Version: "abc", Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, StoreCalls: 8,
 		Memory: []memorystore.Stats{{Subjects: 9, Reclaimed: 10, Evicted: 11, Cleaned: 12 * time.Second}, {}},
 	}}
 	m := metrics.New("v1.2.3")
@@ -55,7 +56,7 @@ func TestStats(t *testing.T) {
 	want := map[string]string{
 		`tidegate_build_info{version="v1.2.3"}`: "1",
 		"tidegate_admission_degraded":           "1", "tidegate_deny_cache_entries": "5", "tidegate_deny_cache_hits_total": "6",
-		"tidegate_deny_cache_misses_total": "7", `tidegate_rules_info{version="abc"}`: "1", "tidegate_rules_reload_failed": "1",
+		"tidegate_deny_cache_misses_total": "7", `tidegate_rules_info{version="abc"}`: "1",
 		"tidegate_bans": "4", "tidegate_processes": "3", "tidegate_decision_round_trips_total": "8",
 		`tidegate_memory_subjects{shard="0"}`: "9", `tidegate_memory_reclaimed_total{shard="0"}`: "10",
 		`tidegate_memory_evicted_total{shard="0"}`: "11", `tidegate_memory_cleaned_seconds{shard="0"}`: "12",
@@ -67,9 +68,28 @@ func TestStats(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	g.stats.Degraded, g.stats.RulesFailed = false, false
-	if got := scrape(t, m); got["tidegate_admission_degraded"] != "0" || got["tidegate_rules_reload_failed"] != "0" {
+	g.stats.Degraded = false
+	if got := scrape(t, m); got["tidegate_admission_degraded"] != "0" {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestReloads(t *testing.T) {
+	m := metrics.New("test")
+	m.Reloads(func() []reload.State {
+		return []reload.State{
+			{Setting: "RULES_FILE", Loaded: time.Now().Add(-time.Hour)},
+			{Setting: "JWT_JWKS_URL", Loaded: time.Now().Add(-2 * time.Hour), Failed: true},
+		}
+	})
+	got := scrape(t, m)
+	if got[`tidegate_reload_failed{setting="RULES_FILE"}`] != "0" || got[`tidegate_reload_failed{setting="JWT_JWKS_URL"}`] != "1" {
+		t.Errorf("%v", got)
+	}
+	for setting, hours := range map[string]string{"RULES_FILE": "3600", "JWT_JWKS_URL": "7200"} {
+		if age := got[`tidegate_reload_age_seconds{setting="`+setting+`"}`]; !strings.HasPrefix(age, hours+".") {
+			t.Errorf("%s is %s s old", setting, age)
+		}
 	}
 }
 

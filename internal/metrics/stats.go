@@ -14,14 +14,13 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	degraded     = describe("admission_degraded", "1 while the store of the counters is unavailable, else 0.")
-	denials      = describe("deny_cache_entries", "Denials in the local deny cache.")
-	hits         = describe("deny_cache_hits_total", "Requests without an id that the deny cache refused.")
-	misses       = describe("deny_cache_misses_total", "Requests without an id that the deny cache did not refuse.")
-	rulesInfo    = describe("rules_info", "Version of the rules in force, as a label; the value is 1.", "version")
-	reloadFailed = describe("rules_reload_failed", "1 while the rules file is invalid and the previous rules stay in force, else 0.")
-	bans         = describe("bans", "Bans in force, as known to this process.")
-	processes    = describe("processes", "API processes that were running when the store last answered.")
+	degraded  = describe("admission_degraded", "1 while the store of the counters is unavailable, else 0.")
+	denials   = describe("deny_cache_entries", "Denials in the local deny cache.")
+	hits      = describe("deny_cache_hits_total", "Requests without an id that the deny cache refused.")
+	misses    = describe("deny_cache_misses_total", "Requests without an id that the deny cache did not refuse.")
+	rulesInfo = describe("rules_info", "Version of the rules in force, as a label; the value is 1.", "version")
+	bans      = describe("bans", "Bans in force, as known to this process.")
+	processes = describe("processes", "API processes that were running when the store last answered.")
 
 	memorySubjects  = describe("memory_subjects", "Counters in a shard of the in-memory store.", "shard")
 	memoryReclaimed = describe("memory_reclaimed_total", "Expired counters that were removed.", "shard")
@@ -31,7 +30,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s stats) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, reloadFailed, bans, processes, memorySubjects, memoryReclaimed, memoryEvicted, memoryCleaned} {
+	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, bans, processes, memorySubjects, memoryReclaimed, memoryEvicted, memoryCleaned} {
 		ch <- d
 	}
 }
@@ -47,7 +46,6 @@ func (s stats) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(hits, prometheus.CounterValue, float64(now.DenyHits))
 	ch <- prometheus.MustNewConstMetric(misses, prometheus.CounterValue, float64(now.DenyMisses))
 	gauge(rulesInfo, 1, now.Version)
-	gauge(reloadFailed, number(now.RulesFailed))
 	gauge(bans, float64(now.Bans))
 	gauge(processes, float64(now.Processes))
 	for i, m := range now.Memory {

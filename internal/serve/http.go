@@ -40,9 +40,9 @@ type HTTP struct {
 // gateWithin bounds the rules, which leave a quarter of a decision's time to the reservation.
 func (h *HTTP) gateWithin() time.Duration { return h.Within * 3 / 4 }
 
-// AddHTTP adds the public and the internal listener to a process.
-func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
-	parts, err := p.apiConfig(cfg, &h)
+// AddHTTP adds the public and the internal listener to a process. It waits for the keys of JWT_JWKS_URL.
+func (p *Process) AddHTTP(ctx context.Context, cfg *config.Config, h HTTP) error {
+	parts, err := p.apiConfig(ctx, cfg, &h)
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
+	p.Metrics.Reloads(p.reloads)
 	p.Metrics.Capacity(api)
 	p.Metrics.Remembered(h.Orders)
 	p.Background = append(p.Background, api.RunLive, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, p.Metrics.Verified) })
@@ -61,7 +62,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 }
 
 // apiConfig makes the parts of an API, and adds what they do in the background to the process.
-func (p *Process) apiConfig(cfg *config.Config, h *HTTP) (c httpapi.Config, err error) {
+func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c httpapi.Config, err error) {
 	gate, err := p.addGate(cfg, h)
 	if err != nil {
 		return c, err
@@ -75,7 +76,7 @@ func (p *Process) apiConfig(cfg *config.Config, h *HTTP) (c httpapi.Config, err 
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), LoginHistory: h.History.Logins(),
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
 		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
-		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified,
+		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified, Outdated: p.outdated,
 		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	}
@@ -87,7 +88,7 @@ func (p *Process) apiConfig(cfg *config.Config, h *HTTP) (c httpapi.Config, err 
 	if c.Tokens, err = p.addTokens(cfg); err != nil {
 		return c, err
 	}
-	if c.Identity, err = p.addIdentity(cfg); err != nil {
+	if c.Identity, err = p.addIdentity(ctx, cfg); err != nil {
 		return c, err
 	}
 	measured.Gate(gate)
@@ -129,6 +130,9 @@ func (p *Process) addGate(cfg *config.Config, h *HTTP) (gate *admission.Gate, er
 	if err != nil {
 		return nil, err
 	}
+	if cfg.RulesFile != "" {
+		p.rulesReloaded("RULES_FILE", gate.Stats)
+	}
 	p.Background = append(p.Background, gate.Run)
 	if keep := time.Duration(cfg.HistoryDays) * 24 * time.Hour; keep > 0 {
 		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
@@ -141,7 +145,10 @@ func (p *Process) addTokens(cfg *config.Config) (tokens *auth.Tokens, err error)
 	switch {
 	case cfg.TokensFile != "":
 		tokens, err = auth.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log)
-		err = wrap("TOKENS_FILE", err)
+		if err != nil {
+			return nil, wrap("TOKENS_FILE", err)
+		}
+		p.Reloaded = append(p.Reloaded, tokens.Source().State)
 	case cfg.InternalToken != "":
 		tokens, err = auth.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
 		err = wrap("INTERNAL_TOKEN", err)
@@ -153,15 +160,24 @@ func (p *Process) addTokens(cfg *config.Config) (tokens *auth.Tokens, err error)
 }
 
 // addIdentity adds the identification of public callers to a process.
-func (p *Process) addIdentity(cfg *config.Config) (auth.Identity, error) {
+func (p *Process) addIdentity(ctx context.Context, cfg *config.Config) (auth.Identity, error) {
 	if cfg.Identity != config.IdentityJWT {
 		return auth.HeaderIdentity{}, nil
 	}
 	jwt, err := auth.NewJWT(auth.JWTOptions{
-		Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
+		Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, JWKSURL: cfg.JWKSURL, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
 	})
 	if err != nil {
-		return nil, wrap("JWT_SECRET, JWT_JWKS_FILE", err)
+		return nil, wrap("JWT_SECRET, JWT_JWKS_FILE, JWT_JWKS_URL", err)
+	}
+	if cfg.JWKSURL != "" {
+		// Without keys every token would be refused. A start that fails lets an orchestrator keep older processes, which have keys.
+		if err := await(ctx, p.Log, StartTimeout, dependency{"JWT_JWKS_URL", config.URL(cfg.JWKSURL), jwt.Load}); err != nil {
+			return nil, err
+		}
+	}
+	if source := jwt.Source(); source != nil {
+		p.Reloaded = append(p.Reloaded, source.State)
 	}
 	p.Background = append(p.Background, jwt.Run)
 	return jwt, nil
@@ -203,6 +219,7 @@ func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.
 	if err != nil {
 		return nil, wrap("KOALA_FILE", err)
 	}
+	p.rulesReloaded("KOALA_FILE", service.Stats)
 	p.Background = append(p.Background, service.Run)
 	return service, nil
 }
@@ -222,7 +239,7 @@ func (p *Process) addSemaphores(rdb semaphore.Client, table *semregistry.Table, 
 
 // addProbes adds a listener for livez, readyz and metrics to a process without an API.
 func (p *Process) addProbes(cfg *config.Config, conditions func(context.Context) []orders.Condition, measured http.Handler) {
-	handler, drain := httpapi.Probes(conditions, Version(), cfg.DemoSecrets, measured, p.Log)
+	handler, drain := httpapi.Probes(conditions, Version(), cfg.DemoSecrets, p.outdated, measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/reload"
 )
 
 // DefaultShutdown is below the 30 s after which orchestrators kill a process.
@@ -54,6 +55,7 @@ type Process struct {
 	Log        *slog.Logger
 	Tracer     trace.Tracer // nil: no tracing
 	Metrics    *metrics.Metrics
+	Reloaded   []func() reload.State // settings that are read again while the process runs
 	Listeners  []Listener
 	Service    Service
 	Worker     runner                        // a further queue; nil: none

@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/pgclient"
+	"github.com/tidegate/tidegate/internal/reload"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
@@ -31,7 +32,7 @@ const Linger = 500 * time.Millisecond
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
-		return p.AddHTTP(cfg, HTTP{
+		return p.AddHTTP(ctx, cfg, HTTP{
 			Orders: svc, Counts: redisstore.New(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db), Rooms: waitingroom.Postgres(db),
 			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db), Within: decideWithin(cfg),
 		})
@@ -63,6 +64,9 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 				return err
 			}
 			live := rules.NewLive(set, log)
+			p.Reloaded = append(p.Reloaded, func() reload.State {
+				return reload.State{Setting: "RULES_FILE", Loaded: live.Loaded(), Failed: live.Failed()}
+			})
 			p.Background = append(p.Background, live.Run)
 			script, err := p.addBanScript(cfg, r, redisstore.New(r.Decisions.UniversalClient), live.Rules)
 			if err != nil {
@@ -70,6 +74,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			}
 			p.Metrics.Add(script)
 		}
+		p.Metrics.Reloads(p.reloads)
 		p.addProbes(cfg, svc.Conditions, p.Metrics.Handler())
 		return nil
 	})
@@ -129,6 +134,9 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
 	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger, KeepAlive: cfg.KeepAlive}
+	if err := p.watchTLS(cfg.RedisFiles); err != nil {
+		return err
+	}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}

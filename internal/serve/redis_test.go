@@ -64,12 +64,22 @@ func TestRedisThatRequiresCertificates(t *testing.T) {
 	for name, file := range map[string]string{"REDIS_CA_FILE": authority.CAFile, "REDIS_CERT_FILE": cert, "REDIS_KEY_FILE": key} {
 		env = with(env, name, file)
 	}
-	api, _ := startShop(t, env)
+	api, worker := startShop(t, env)
 
 	for _, file := range []string{cert, key} {
 		if err := os.WriteFile(file, []byte("not a certificate"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// Open connections go on, but operators see it.
+	for _, readyz := range []string{api.URL("internal"), worker.URL("worker")} {
+		servetest.Until(t, http.StatusOK, func() servetest.Answer {
+			a := servetest.Once("GET", readyz+"/readyz", "")
+			if !strings.Contains(string(a.Body), `"reload"`) {
+				a.Status = 0
+			}
+			return a
+		})
 	}
 	server.Restart()
 	servetest.Until(t, http.StatusServiceUnavailable, func() servetest.Answer { return servetest.Once("GET", api.URL("internal")+"/readyz", "") })

@@ -23,6 +23,7 @@ type Handlers struct {
 	Stats      func() admission.Stats // of the rules; nil: this process decides nothing
 	Tokens     *auth.Tokens           // nil: there are none
 	Demo       []string               // the other settings whose secrets this repository publishes
+	Outdated   func() []string        // settings whose file or URL could not be read again; nil: none
 }
 
 type healthOutput struct {
@@ -33,7 +34,7 @@ type healthOutput struct {
 		Status  string `json:"status" enum:"ok"`
 		Version string `json:"version"`
 
-		Degraded []string `json:"degraded,omitempty" doc:"readyz: what is wrong although the process serves; docs/operations.md lists the causes. admission: the store of the counts does not answer. memory: a shard of the embedded server's counts is not cleaned in time. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
+		Degraded []string `json:"degraded,omitempty" doc:"readyz: what is wrong although the process serves; docs/operations.md lists the causes. admission: the store of the counts does not answer. memory: a shard of the embedded server's counts is not cleaned in time. reload: a file or URL of a setting cannot be read or is invalid, and its previous content stays in force. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
 	} `nameHint:"Health"`
 }
 
@@ -77,10 +78,21 @@ func (h *Handlers) Readyz(ctx context.Context, _ *struct{}) (*healthOutput, erro
 			out.Body.Degraded = append(out.Body.Degraded, "memory")
 		}
 	}
+	if len(h.OutdatedSettings()) > 0 {
+		out.Body.Degraded = append(out.Body.Degraded, "reload")
+	}
 	if len(h.DemoSecrets()) > 0 {
 		out.Body.Degraded = append(out.Body.Degraded, "demo_secrets")
 	}
 	return out, nil
+}
+
+// OutdatedSettings names the settings whose file or URL could not be read again.
+func (h *Handlers) OutdatedSettings() []string {
+	if h.Outdated == nil {
+		return nil
+	}
+	return h.Outdated()
 }
 
 // DemoSecrets names the settings whose secrets this repository publishes.

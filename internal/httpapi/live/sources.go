@@ -84,8 +84,8 @@ func (p *Collector) process() livepage.Process {
 		m := &s.Memory[i]
 		out.Shards = append(out.Shards, livepage.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
 	}
-	if s.RulesFailed {
-		out.Degraded = append(out.Degraded, "the rules file has a change that is wrong")
+	if outdated := p.Health.OutdatedSettings(); len(outdated) > 0 {
+		out.Degraded = append(out.Degraded, "not reloaded, the last good content stays in force: "+strings.Join(outdated, ", "))
 	}
 	if demo := p.Health.DemoSecrets(); len(demo) > 0 {
 		out.Degraded = append(out.Degraded, "everybody knows the secrets of "+strings.Join(demo, ", "))
