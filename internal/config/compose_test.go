@@ -50,6 +50,7 @@ func TestContainers(t *testing.T) {
 	more := map[string]string{
 		"CAPTCHA": "turnstile", "CAPTCHA_SITE_KEY": "site", "CAPTCHA_SECRET": "secret", "CAPTCHA_HOSTNAMES": "shop.example",
 		"HISTORY_DAYS": "7", "SECRET_PREVIOUS": strings.Repeat("p", 32), "RULES_FILE": "../../admission/rules/default.yaml",
+		"IDENTITY": "jwt", "JWT_JWKS_URL": "https://id.example/keys", "JWT_ISSUER": "https://id.example", "JWT_AUDIENCE": "tidegate",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01",
 	}
 	api, err := API(nil, environment("api", more), os.Stderr)
@@ -57,6 +58,9 @@ func TestContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if api.Captcha != "turnstile" || api.CaptchaSiteKey != "site" || api.CaptchaSecret != "secret" || !slices.Equal(api.CaptchaHostnames, []string{"shop.example"}) || api.HistoryDays != 7 || string(api.PreviousSecret) != more["SECRET_PREVIOUS"] {
+		t.Errorf("%+v", api)
+	}
+	if api.Identity != IdentityJWT || api.JWKSURL != "https://id.example/keys" || api.JWTIssuer != "https://id.example" || api.JWTAudience != "tidegate" {
 		t.Errorf("%+v", api)
 	}
 	worker, err := Worker(nil, environment("worker", more), os.Stderr)
