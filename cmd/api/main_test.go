@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -260,6 +261,42 @@ func TestWhatIsPrintedWorks(t *testing.T) {
 	}
 	if a := servetest.Call("POST", curl[1], curl[6], curl[2:6]...); a.Status != http.StatusAccepted {
 		t.Errorf("%s: %v", curl[0], a)
+	}
+}
+
+// TestIdentityPage: the banner of a server with IDENTITY=jwt shows an order with a token, and docs/identity.md how to make one.
+func TestIdentityPage(t *testing.T) {
+	secret, folder := rand.Text()+rand.Text(), t.TempDir()
+	var stdout lines
+	vars := map[string]string{"IDENTITY": "jwt", "JWT_SECRET": secret}
+	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
+		return run(ctx, arguments(folder), func(name string) string { return vars[name] }, &stdout, stderr)
+	})
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		if !strings.Contains(stdout.String(), "docs/identity.md") {
+			return servetest.Answer{}
+		}
+		return servetest.Answer{Status: http.StatusOK}
+	})
+	page, err := os.ReadFile("../../docs/identity.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(page), "```sh\n")
+	script, _, _ := strings.Cut(blocks[len(blocks)-1], "```")
+	const at = "http://127.0.0.1:8080"
+	if !strings.Contains(script, at) {
+		t.Fatalf("no curl in\n%s", script)
+	}
+	makes, _, _ := strings.Cut(script, "\n\n")
+	order := regexp.MustCompile(`(?m)^  curl .*$`).FindString(stdout.String())
+	for name, script := range map[string]string{"the page": strings.ReplaceAll(script, at, p.URL("public")), "the banner": makes + "\n" + order} {
+		if out := servetest.Bash(t, "JWT_SECRET="+secret+"\n"+script); !strings.Contains(out, "202 Accepted") || strings.Contains(script, "X-User-ID") {
+			t.Errorf("%s:\n%s\n%s", name, script, out)
+		}
+	}
+	if strings.Contains(stdout.String()+p.Output(), secret) {
+		t.Error("the secret is shown")
 	}
 }
 

@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			}
 			addrs := <-listening
 			ready(Place{
-				Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data,
+				Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data, Identity: cfg.Identity,
 			})
 			<-ctx.Done()
 			return nil
@@ -164,11 +164,16 @@ type Place struct {
 	Public, Internal string // URLs
 	Redis            string // URL of the Redis in memory, with its password
 	Sale             string // name of the sample sale
+	Identity         string // as in config.Config
 	Folder           string
 }
 
 // Describe prints the URLs, what is stored, and how to place an order.
 func (p Place) Describe(w io.Writer) {
+	user, hint := `-H 'X-User-ID: alice'`, ""
+	if p.Identity == config.IdentityJWT {
+		user, hint = `-H "Authorization: Bearer $TOKEN"`, "TOKEN is a JWT of one of your users; docs/identity.md shows how to make one for a trial.\n\n"
+	}
 	fmt.Fprintf(w, `Tidegate is running as an embedded server: Redis in memory, orders in %[1]s.
 Committed orders are durable. Orders in flight may be lost if the process is killed.
 For real sales, set REDIS_URL and DATABASE_URL.
@@ -179,9 +184,9 @@ For real sales, set REDIS_URL and DATABASE_URL.
 
 The sale %[4]s is open. Order a %[5]s:
 
-  curl -i %[2]s/v1/sales/%[4]s/orders -H 'X-User-ID: alice' -H 'Content-Type: application/json' -d '{"item":"%[5]s"}'
+  curl -i %[2]s/v1/sales/%[4]s/orders %[6]s -H 'Content-Type: application/json' -d '{"item":"%[5]s"}'
 
-`, p.Folder, p.Public, p.Internal, p.Sale, sampleItem)
+%[7]s`, p.Folder, p.Public, p.Internal, p.Sale, sampleItem, user, hint)
 }
 
 // baseURL returns the URL of a listener for clients on this machine.
