@@ -4,7 +4,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 # What --version, metrics, traces and the page show. The repository, which knows it, is not in here.
-ARG VERSION=unknown
+ARG VERSION=
 ARG COMMIT=
 ARG DATE=
 # Static: an image from scratch has nothing to link with. The time zones of calendar windows are in the programs.

@@ -150,6 +150,9 @@ migrate: ## bring the schema of DATABASE_URL up to date
 	go run ./cmd/tidegate migrate
 
 .PHONY: up
+up: export VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
+up: export COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+up: export DATE ?= $(shell TZ=UTC0 git show --no-patch --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD 2>/dev/null)
 up: ## start everything in containers, on 127.0.0.1:8080 and :8081 (COMPOSE_PROFILES=observe: and Prometheus, Grafana)
 	$(COMPOSE) up --build -d
 

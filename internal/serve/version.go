@@ -11,6 +11,9 @@ import (
 // commit's. They are needed for builds without the repository.
 var released, commit, date string
 
+// devel is the version of a build that records none, such as by go run.
+const devel = "devel"
+
 // build identifies the source of a program. commit and date are empty if unknown.
 type build struct{ version, commit, date string }
 
@@ -48,7 +51,7 @@ func buildOf(linked build, info *debug.BuildInfo) build {
 			b.version = cmp.Or(b.version, v)
 		}
 	}
-	b.version = cmp.Or(b.version, fmt.Sprintf("%.12s", b.commit), "unknown")
+	b.version = cmp.Or(b.version, fmt.Sprintf("%.12s", b.commit), devel)
 	return b
 }
 

@@ -23,8 +23,8 @@ func TestBuild(t *testing.T) {
 		"go install of a commit":     {build{}, info("v0.0.0-20261123003612-01349d6a0134"), "v0.0.0-20261123003612-01349d6a0134"},
 		"go build in the repository": {build{}, info("v1.2.4-0.20261123003612-01349d6a0134+dirty", revision, time), "v1.2.4-0.20261123003612-01349d6a0134+dirty (commit " + hash + ", " + at + ")"},
 		"without a module version":   {build{}, info("(devel)", revision), "01349d6a0134 (commit " + hash + ")"},
-		"go run":                     {build{}, info("(devel)"), "unknown"},
-		"no information":             {build{}, nil, "unknown"},
+		"go run":                     {build{}, info("(devel)"), "devel"},
+		"no information":             {build{}, nil, "devel"},
 	} {
 		if got := buildOf(test.linked, test.info).String(); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
