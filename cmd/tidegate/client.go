@@ -30,10 +30,19 @@ func (a *internalAPI) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.base, "internal", cmp.Or(a.getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
 		"URL of the internal listener [TIDEGATE_INTERNAL_URL]")
 	// Not as the flag's default, which the help would print.
-	cmd.Flags().StringVar(&a.flag, "token", "", "operator token [INTERNAL_TOKEN]")
+	cmd.Flags().StringVar(&a.flag, "token", "", "token to send [TIDEGATE_TOKEN, else INTERNAL_TOKEN]")
 }
 
-func (a *internalAPI) token() string { return cmp.Or(a.flag, a.getenv("INTERNAL_TOKEN")) }
+// token returns the token to send, and where it was set. INTERNAL_TOKEN is the token that a server requires: in the environment of a server,
+// such as its container, commands need no other.
+func (a *internalAPI) token() (token, from string) {
+	for _, t := range [][2]string{{a.flag, "--token"}, {a.getenv("TIDEGATE_TOKEN"), "TIDEGATE_TOKEN"}, {a.getenv("INTERNAL_TOKEN"), "INTERNAL_TOKEN"}} {
+		if t[0] != "" {
+			return t[0], t[1]
+		}
+	}
+	return "", ""
+}
 
 // call makes a call and decodes its answer. Elements of the path need no escaping.
 func (a *internalAPI) call(ctx context.Context, method string, answer any, path ...string) error {
@@ -158,8 +167,9 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return nil, fmt.Errorf("--internal must be a URL such as http://127.0.0.1:8081, got %q", a.base)
 	}
-	if strings.ContainsFunc(a.token(), func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return nil, errors.New("the token in INTERNAL_TOKEN or --token must not contain spaces or line breaks (value not shown)")
+	token, from := a.token()
+	if strings.ContainsFunc(token, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return nil, fmt.Errorf("the token in %s must not contain spaces or line breaks (value not shown)", from)
 	}
 	at = at.JoinPath(escaped...)
 	if len(query) > 0 {
@@ -178,7 +188,7 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if token := a.token(); token != "" {
+	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return req, nil
@@ -239,15 +249,16 @@ func (a *internalAPI) advice(resp *http.Response, reason string) string {
 	if elsewhere, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
 		return harmless(fmt.Sprintf("redirected to %s; use --internal %s://%s", elsewhere, elsewhere.Scheme, elsewhere.Host))
 	}
+	token, from := a.token()
 	switch status := resp.StatusCode; {
-	case status == http.StatusUnauthorized && a.token() == "":
-		return "set INTERNAL_TOKEN or --token to an operator token"
+	case status == http.StatusUnauthorized && token == "":
+		return "set TIDEGATE_TOKEN or --token to an operator token"
 	case status == http.StatusUnauthorized:
-		return "the server does not accept the token in INTERNAL_TOKEN or --token"
-	case status == http.StatusForbidden && a.token() == "":
+		return "the server does not accept the token in " + from
+	case status == http.StatusForbidden && token == "":
 		return "without tokens the server requires a loopback address, such as http://127.0.0.1:8081"
 	case status == http.StatusForbidden:
-		return "the token in INTERNAL_TOKEN or --token must have the role operator"
+		return "the token in " + from + " must have the role operator"
 	case status == http.StatusNotFound && (reason == "unknown_route" || reason == ""), status == http.StatusMethodNotAllowed:
 		return "is --internal the internal listener of a server of the same version?"
 	case status == http.StatusServiceUnavailable:

@@ -33,7 +33,7 @@ func internalFake(t *testing.T, answers map[string]string) (getenv func(string) 
 	}))
 	t.Cleanup(server.Close)
 	return func(name string) string {
-		return map[string]string{"INTERNAL_TOKEN": "secret", "TIDEGATE_INTERNAL_URL": server.URL}[name]
+		return map[string]string{"TIDEGATE_TOKEN": "secret", "TIDEGATE_INTERNAL_URL": server.URL}[name]
 	}, asked
 }
 
@@ -62,7 +62,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	)
 	token := func(env func(string) string) func(string) string {
 		return func(name string) string {
-			if name == "INTERNAL_TOKEN" {
+			if name == "TIDEGATE_TOKEN" {
 				return "t"
 			}
 			return env(name)
@@ -90,11 +90,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{at("localhost"), "sales pause x", []string{`--internal must be a URL such as http://127.0.0.1:8081, got "localhost"`}},
 		{nothing, "sales pause x --internal localhost:8081", []string{`--internal must be a URL such as http://127.0.0.1:8081, got "localhost:8081"`}},
 		{func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret\n"}[name] }, "sales pause x", []string{"INTERNAL_TOKEN", "line break"}},
-		{answering(t, 401, ""), "sales list", []string{"401", "set INTERNAL_TOKEN"}},
-		{token(answering(t, 401, "")), "sales list", []string{"401", "does not accept the token in INTERNAL_TOKEN"}},
-		{token(answering(t, 403, "")), "orders dead", []string{"403", "role operator"}},
+		{answering(t, 401, ""), "sales list", []string{"401", "set TIDEGATE_TOKEN or --token"}},
+		{token(answering(t, 401, "")), "sales list", []string{"401", "does not accept the token in TIDEGATE_TOKEN"}},
+		{token(answering(t, 403, "")), "orders dead --token t", []string{"403", "the token in --token must have the role operator"}},
 		{answering(t, 403, ""), "orders dead", []string{"403", "http://127.0.0.1:8081"}},
-		{answering(t, 401, ""), "top --json", []string{"401", "set INTERNAL_TOKEN"}},
+		{answering(t, 401, ""), "top --json", []string{"401", "set TIDEGATE_TOKEN"}},
 		{answering(t, 404, "<html>"), "audit", []string{"404", "is --internal the internal listener"}},
 		{answering(t, 503, `{"title":"The service cannot decide"}`), "bans list", []string{"503 The service cannot decide", "/readyz shows what is unavailable"}},
 		{answering(t, 200, "<html>"), "bans list", []string{"unexpected response"}},

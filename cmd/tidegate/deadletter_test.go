@@ -16,7 +16,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	in := install(t)
 	public, internal := in.apis[0].URL("public"), in.apis[1].URL("internal")
 	env := func(name string) string {
-		return map[string]string{"INTERNAL_TOKEN": token, "TIDEGATE_INTERNAL_URL": internal}[name]
+		return map[string]string{"TIDEGATE_TOKEN": token, "TIDEGATE_INTERNAL_URL": internal}[name]
 	}
 	db, err := pgx.Connect(t.Context(), in.databaseURL)
 	if err != nil {

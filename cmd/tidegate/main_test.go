@@ -134,16 +134,50 @@ func TestABrokenInvariantIsAnError(t *testing.T) {
 		_, _ = io.WriteString(w, `{"ok":false,"checks":[{"invariant":"I3","ok":false,"detail":"ticket: 4 of 3 sold"}]}`)
 	}))
 	defer server.Close()
-	token := func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret"}[name] }
+	token := func(name string) string { return map[string]string{"TIDEGATE_TOKEN": "secret"}[name] }
 	out, err := call(t, token, "verify", "--internal", server.URL, "x")
 	if err == nil || !strings.Contains(out, "I3   BREACH  ticket: 4 of 3 sold") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, err := call(t, nothing, "verify", "--internal", server.URL, "x"); err == nil || !strings.Contains(err.Error(), "INTERNAL_TOKEN") {
+	if _, err := call(t, nothing, "verify", "--internal", server.URL, "x"); err == nil || !strings.Contains(err.Error(), "TIDEGATE_TOKEN") {
 		t.Errorf("without the token: %v", err)
 	}
 	if help, err := call(t, token, "verify", "--help"); err != nil || strings.Contains(help, "secret") {
 		t.Errorf("the help shows the token: %v: %s", err, help)
+	}
+}
+
+// TIDEGATE_TOKEN is the token that commands send. A server requires INTERNAL_TOKEN, which is sent without the other: commands work in a
+// server's container, and with a token of one's own where it is set.
+func TestToken(t *testing.T) {
+	const required, wrong = "the-token-that-the-server-requires", "another-token-of-legal-length"
+	err := withEmbedded(t.Context(), t.TempDir(), []string{"-internal-token", required}, io.Discard, func(_ context.Context, place embedded.Place) error {
+		for _, tt := range []struct {
+			tidegate, internal string
+			args               []string
+			want               string // error; empty: none
+		}{
+			{required, "", nil, ""},
+			{required, wrong, nil, ""},
+			{"", required, nil, ""},
+			{wrong, wrong, []string{"--token", required}, ""},
+			{"", "", nil, "401 Authentication is required; set TIDEGATE_TOKEN or --token to an operator token"},
+			{wrong, required, nil, "does not accept the token in TIDEGATE_TOKEN"},
+			{"", wrong, nil, "does not accept the token in INTERNAL_TOKEN"},
+			{required, required, []string{"--token", wrong}, "does not accept the token in --token"},
+		} {
+			env := func(name string) string {
+				return map[string]string{"TIDEGATE_INTERNAL_URL": place.Internal, "TIDEGATE_TOKEN": tt.tidegate, "INTERNAL_TOKEN": tt.internal}[name]
+			}
+			_, err := call(t, env, append([]string{"sales", "list"}, tt.args...)...)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%+v: %v", tt, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

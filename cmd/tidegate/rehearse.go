@@ -145,7 +145,8 @@ func (r *rehearsal) run(cmd *cobra.Command, _ []string) error {
 // rehearseAt runs a rehearsal. It reports errors as the other commands do, and warns about a sale left open if no report follows.
 func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show show, stdout io.Writer) error {
 	opened := false
-	o.InternalURL, o.Token = api.base, api.token()
+	o.InternalURL = api.base
+	o.Token, _ = api.token()
 	o.Refused, o.Opening = api.refused, func() { opened = true }
 	_, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", o.Sale)
 	if err != nil && !hasStatus(err, http.StatusNotFound) && !hasStatus(err, http.StatusServiceUnavailable) { // Run handles these statuses
@@ -168,7 +169,8 @@ func rehearseRoom(ctx context.Context, api *internalAPI, o rehearseroom.Options,
 		if _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "rooms"); err != nil { // the crowd would ask again and again
 			return err
 		}
-		o.PublicURLs, o.InternalURL, o.Token = targets, api.base, api.token()
+		o.PublicURLs, o.InternalURL = targets, api.base
+		o.Token, _ = api.token()
 		return run(ctx)
 	}
 	return withEmbedded(ctx, "", nil, stderr, func(ctx context.Context, at embedded.Place) error {

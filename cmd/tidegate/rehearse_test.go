@@ -64,7 +64,7 @@ func TestARehearsalThatEndsEarly(t *testing.T) {
 		{"a file that cannot be", "--sale r --stock 5 --buyers 5 --rate 5 --history " + filepath.Join(t.TempDir(), "none", "h"), []string{"--history must be a writable file: open "}, 1, false},
 		{"nobody there", "--sale r --stock 5 --buyers 5 --rate 5 --target " + server.URL + ",http://127.0.0.1:1", []string{"asking --target http://127.0.0.1:1: ", "connection refused"}, 1, false},
 		{"nobody inside", "--sale r --stock 5 --buyers 5 --rate 5 --internal http://127.0.0.1:1", []string{"is the server running? --internal"}, 1, false},
-		{"no token", "--sale secret --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/secret: 401 Unauthorized; set INTERNAL_TOKEN or --token"}, 1, false},
+		{"no token", "--sale secret --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/secret: 401 Unauthorized; set TIDEGATE_TOKEN or --token"}, 1, false},
 		{"no sale", "--sale r --buyers 5 --rate 5", []string{"/v1/sales/r: 404 There is no such sale"}, 1, false},
 		{"refused", "--sale wrong --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/wrong: 422 The request is not valid\nbody.items: too many"}, 1, true},
 		{"told to stop", "--sale r --stock 5 --buyers 5 --rate 5", []string{"interrupted\n" + stillOpen}, 130, true},

@@ -256,7 +256,7 @@ func TestTopOpensItsStreamAgain(t *testing.T) {
 	if stdout.String() != want || stderr.String() != "" {
 		t.Errorf("%s\n%s", &stdout, &stderr)
 	}
-	if err == nil || !strings.Contains(err.Error(), "set INTERNAL_TOKEN") {
+	if err == nil || !strings.Contains(err.Error(), "set TIDEGATE_TOKEN") {
 		t.Errorf("nobody would let it in again: %v", err)
 	}
 }

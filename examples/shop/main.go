@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return err
 	}
 	tidegate := newTidegate(cmp.Or(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080"),
-		cmp.Or(getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"), getenv("INTERNAL_TOKEN"))
+		cmp.Or(getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"), getenv("TIDEGATE_TOKEN"))
 	_, err := tidegate.sale(ctx, buyer{}, *name)
 	if p := (*problem)(nil); errors.As(err, &p) && p.Reason == "unknown_sale" {
 		err = tidegate.putOnSale(ctx, *name, *item, 100)
