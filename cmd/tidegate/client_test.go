@@ -182,7 +182,7 @@ func TestWithoutAnAnswer(t *testing.T) {
 		{"rehearse --sale x --stock 1 --buyers 1 --rate 1", "interrupted", "interrupted", 143},
 		{"sales pause x", "interrupted", "interrupted; " + unsure, 143},
 		{"sales stock x a=+1", "interrupted", "interrupted", 143}, // while it looks what there is
-		{"verify x", "late", "GET BASE/v1/sales/x/verify: no answer within 30s; BASE/readyz shows what is unavailable", 1},
+		{"verify x", "late", "GET BASE/v1/sales/x/verify: no answer within 30s; BASE/readyz shows what is unavailable", 2},
 		{"sales pause x", "late", "POST BASE/v1/sales/x/pause: no answer within 30s; " + audit + "; BASE/readyz shows what is unavailable", 1},
 		{"sales open x", "cut", `Post "BASE/v1/sales/x/open": EOF; ` + audit + "; is the server running? " + where, 1},
 		{"sales open x", "away", `Post "BASE/v1/sales/x/open": dial tcp ADDR: connect: connection refused; is the server running? ` + where, 1},

@@ -50,7 +50,7 @@ devices, some order without a turn. Afterwards the server keeps running until Ct
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (default: a temporary folder)")
-	cmd.Flags().BoolVar(&exit, "exit", false, "exit after the report; status 0 only if every judged invariant holds")
+	cmd.Flags().BoolVar(&exit, "exit", false, "exit after the report; status 0 only if every judged invariant holds, else 1")
 	return cmd
 }
 

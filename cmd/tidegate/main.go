@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		}
 		return interrupted{err, told.Signal}
 	}
-	if err != nil && !errors.Is(err, errDifferent) && cmd.Name() == "diff" {
+	if found := (finding{}); err != nil && !errors.As(err, &found) && slices.Contains(judging, strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")) {
 		return undecided{err}
 	}
 	return err
@@ -62,10 +63,18 @@ func (i interrupted) ExitStatus() int { return 128 + int(i.by) }
 
 func (i interrupted) Unwrap() error { return i.error }
 
-// undecided is the error of a comparison; exit status 1 means that there are differences.
+// judging lists the commands that judge something. As with diff and grep, their exit status is 1 for a finding, and 2 for other errors.
+var judging = []string{"verify", "rooms verify", "rooms verify-draw", "rules check", "rules diff", "rules test", "doctor", "rehearse", "demo"}
+
+// A finding is the error of a command that has judged something, with a bad result.
+type finding struct{ error }
+
+func (f finding) Unwrap() error { return f.error }
+
+// undecided is the error of a command that should have judged something and could not.
 type undecided struct{ error }
 
-// ExitStatus returns 2, as diff does on errors.
+// ExitStatus returns 2.
 func (undecided) ExitStatus() int { return 2 }
 
 func (e undecided) Unwrap() error { return e.error }

@@ -111,8 +111,8 @@ func TestVerify(t *testing.T) {
 		if err != nil || !strings.Contains(out, "I3") {
 			t.Errorf("%v: %s", err, out)
 		}
-		if _, err := call(t, there, "verify", "nothing"); err == nil || !strings.Contains(err.Error(), "404") {
-			t.Errorf("an unknown sale: %v", err)
+		if _, err := call(t, there, "verify", "nothing"); statusOf(err) != 2 || !strings.Contains(err.Error(), "404") {
+			t.Errorf("an unknown sale: status %d: %v", statusOf(err), err)
 		}
 		_, err = call(t, nothing, "health", at.Public+"/readyz")
 		return err
@@ -120,8 +120,8 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := call(t, nothing, "verify", "--internal", "http://127.0.0.1:1", "x"); err == nil || !strings.Contains(err.Error(), "--internal") {
-		t.Errorf("nobody there: %v", err)
+	if _, err := call(t, nothing, "verify", "--internal", "http://127.0.0.1:1", "x"); statusOf(err) != 2 || !strings.Contains(err.Error(), "--internal") {
+		t.Errorf("nobody there: status %d: %v", statusOf(err), err)
 	}
 }
 
@@ -136,14 +136,79 @@ func TestABrokenInvariantIsAnError(t *testing.T) {
 	defer server.Close()
 	token := func(name string) string { return map[string]string{"TIDEGATE_TOKEN": "secret"}[name] }
 	out, err := call(t, token, "verify", "--internal", server.URL, "x")
-	if err == nil || !strings.Contains(out, "I3   BREACH  ticket: 4 of 3 sold") {
-		t.Errorf("%v: %s", err, out)
+	if statusOf(err) != 1 || !strings.Contains(out, "I3   BREACH  ticket: 4 of 3 sold") {
+		t.Errorf("status %d: %v: %s", statusOf(err), err, out)
 	}
 	if _, err := call(t, nothing, "verify", "--internal", server.URL, "x"); err == nil || !strings.Contains(err.Error(), "TIDEGATE_TOKEN") {
 		t.Errorf("without the token: %v", err)
 	}
 	if help, err := call(t, token, "verify", "--help"); err != nil || strings.Contains(help, "secret") {
 		t.Errorf("the help shows the token: %v: %s", err, help)
+	}
+}
+
+// Commands that judge something end with 1 for a bad result and with 2 without a result; other commands end with 1.
+func TestExitStatus(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var (
+		warned = file("warned.yaml", "version: 1\nlists: {unused: {values: [x]}}\nrules: [{name: r, subject: user, match: {user: {present: true}}, limit: 1, window: 1s}]\n")
+		wrong  = file("wrong.yaml", "version: 2\n")
+		passed = file("passed.yaml", "cases: [{name: c, request: {user: ann}, expect: allow}]\n")
+		failed = file("failed.yaml", "cases: [{name: c, request: {user: ann}, expect: deny}]\n")
+		draw   = file("draw.csv", drawList)
+		html   = file("draw.html", "<html>")
+		away   = at("http://127.0.0.1:1")
+	)
+	judged, _ := internalFake(t, map[string]string{
+		"GET /v1/sales/good/verify": `{"ok":true,"checks":[]}`, "GET /v1/sales/bad/verify": `{"ok":false,"checks":[]}`,
+		"GET /v1/rooms/good/verify": `{"ok":true,"checks":[]}`, "GET /v1/rooms/bad/verify": `{"ok":false,"checks":[]}`,
+	})
+	for _, tt := range []struct {
+		env  func(string) string
+		args string
+		want int
+	}{
+		{judged, "verify good", 0},
+		{judged, "verify bad", 1},
+		{judged, "verify bad --json", 1},
+		{judged, "verify none", 2},
+		{judged, "verify", 2},
+		{judged, "verify good --nope", 2},
+		{away, "verify good", 2},
+		{answering(t, 503, ""), "verify good", 2},
+		{answering(t, 200, "<html>"), "verify good", 2},
+		{judged, "rooms verify good", 0},
+		{judged, "rooms verify bad", 1},
+		{away, "rooms verify good", 2},
+		{nothing, "rooms verify-draw " + draw, 0},
+		{nothing, "rooms verify-draw --root 00 " + draw, 1},
+		{nothing, "rooms verify-draw --round 5 " + draw, 1},
+		{nothing, "rooms verify-draw " + html, 1},
+		{nothing, "rooms verify-draw /nowhere", 2},
+		{nothing, "rules check " + warned, 0},
+		{nothing, "rules check --strict " + warned, 1},
+		{nothing, "rules check " + wrong, 1},
+		{nothing, "rules check /nowhere", 2},
+		{nothing, "rules test " + warned + " " + passed, 0},
+		{nothing, "rules test " + warned + " " + failed, 1},
+		{nothing, "rules test " + warned + " /nowhere", 2},
+		{func(string) string { return "x" }, "doctor", 2},
+		{away, "rehearse --sale s --stock 5 --buyers 5 --rate 5", 2},
+		{away, "sales list", 1},
+		{nothing, "migrate", 1},
+		{nothing, "frobnicate", 1},
+	} {
+		if _, err := call(t, tt.env, strings.Fields(tt.args)...); statusOf(err) != tt.want {
+			t.Errorf("%s: status %d, want %d: %v", tt.args, statusOf(err), tt.want, err)
+		}
 	}
 }
 

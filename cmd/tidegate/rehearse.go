@@ -20,7 +20,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearseroom"
 )
 
-var errBroken = errors.New("the rehearsal failed: see the invariants above marked BREACH, or – for not judged")
+var errBroken = finding{errors.New("the rehearsal failed: see the invariants above marked BREACH, or – for not judged")}
 
 // rehearsal is the flags of the command rehearse.
 type rehearsal struct {
@@ -44,7 +44,7 @@ By default, orders of a created sale must be paid within 3 seconds: half are pai
 a tenth are cancelled, and the rest expire and are sold again. The flags from --hold to --doubled replace these defaults.
 With --room the crowd goes through a waiting room, which the run creates with the sale: it takes --sale, --stock, --buyers, --seed and the
 flags from --gather to --claim.
-The exit status is 0 only if every judged invariant holds.`,
+The exit status is 0 if every judged invariant holds, 1 if not, and 2 if the rehearsal could not be run.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
   tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
 		Args: named,

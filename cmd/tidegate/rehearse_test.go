@@ -60,13 +60,13 @@ func TestARehearsalThatEndsEarly(t *testing.T) {
 		status     int
 		creates    bool
 	}{
-		{"a plan that is none", "--sale r --stock 5 --buyers 5", []string{"--buyers, --rate, --duration must be two of the three, got 1"}, 1, false},
-		{"a file that cannot be", "--sale r --stock 5 --buyers 5 --rate 5 --history " + filepath.Join(t.TempDir(), "none", "h"), []string{"--history must be a writable file: open "}, 1, false},
-		{"nobody there", "--sale r --stock 5 --buyers 5 --rate 5 --target " + server.URL + ",http://127.0.0.1:1", []string{"asking --target http://127.0.0.1:1: ", "connection refused"}, 1, false},
-		{"nobody inside", "--sale r --stock 5 --buyers 5 --rate 5 --internal http://127.0.0.1:1", []string{"is the server running? --internal"}, 1, false},
-		{"no token", "--sale secret --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/secret: 401 Unauthorized; set TIDEGATE_TOKEN or --token"}, 1, false},
-		{"no sale", "--sale r --buyers 5 --rate 5", []string{"/v1/sales/r: 404 There is no such sale"}, 1, false},
-		{"refused", "--sale wrong --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/wrong: 422 The request is not valid\nbody.items: too many"}, 1, true},
+		{"a plan that is none", "--sale r --stock 5 --buyers 5", []string{"--buyers, --rate, --duration must be two of the three, got 1"}, 2, false},
+		{"a file that cannot be", "--sale r --stock 5 --buyers 5 --rate 5 --history " + filepath.Join(t.TempDir(), "none", "h"), []string{"--history must be a writable file: open "}, 2, false},
+		{"nobody there", "--sale r --stock 5 --buyers 5 --rate 5 --target " + server.URL + ",http://127.0.0.1:1", []string{"asking --target http://127.0.0.1:1: ", "connection refused"}, 2, false},
+		{"nobody inside", "--sale r --stock 5 --buyers 5 --rate 5 --internal http://127.0.0.1:1", []string{"is the server running? --internal"}, 2, false},
+		{"no token", "--sale secret --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/secret: 401 Unauthorized; set TIDEGATE_TOKEN or --token"}, 2, false},
+		{"no sale", "--sale r --buyers 5 --rate 5", []string{"/v1/sales/r: 404 There is no such sale"}, 2, false},
+		{"refused", "--sale wrong --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/wrong: 422 The request is not valid\nbody.items: too many"}, 2, true},
 		{"told to stop", "--sale r --stock 5 --buyers 5 --rate 5", []string{"interrupted\n" + stillOpen}, 130, true},
 	} {
 		asked = nil
@@ -87,7 +87,7 @@ func TestARehearsalThatEndsEarly(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "{") {
 			t.Errorf("%s: not for people: %v", tt.name, err)
 		}
-		if tt.status == 1 && err != nil && strings.Contains(err.Error(), stillOpen) {
+		if tt.status == 2 && err != nil && strings.Contains(err.Error(), stillOpen) {
 			t.Errorf("%s: nothing was opened: %v", tt.name, err)
 		}
 	}

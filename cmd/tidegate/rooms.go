@@ -293,16 +293,19 @@ func beaconOf(d waitingroom.VerifiedDraw) string {
 
 func verifyDraw(out io.Writer, list io.Reader, commitment, root string, round int64) error {
 	d, err := waitingroom.VerifyDraw(list)
-	if err != nil {
-		return errors.New(harmless(strings.TrimPrefix(err.Error(), waitingroom.ErrInvalid.Error()+": ")))
+	switch {
+	case errors.Is(err, waitingroom.ErrInvalid):
+		return finding{errors.New(harmless(strings.TrimPrefix(err.Error(), waitingroom.ErrInvalid.Error()+": ")))}
+	case err != nil:
+		return err
 	}
 	for _, published := range []struct{ flag, want, got string }{{"commitment", commitment, d.Commitment}, {"root", root, d.Root}} {
 		if cmp.Or(published.want, published.got) != published.got {
-			return fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, harmless(published.got), published.flag, published.want)
+			return finding{fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, harmless(published.got), published.flag, published.want)}
 		}
 	}
 	if cmp.Or(round, d.Round) != d.Round {
-		return fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Round, round)
+		return finding{fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Round, round)}
 	}
 	verified := "secret, list, seed and all positions"
 	if d.Round > 0 {

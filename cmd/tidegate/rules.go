@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"slices"
 	"time"
@@ -49,9 +51,13 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 	)
 	check := &cobra.Command{
 		Use: "check FILE", Short: "Check a rules file for errors and likely mistakes", Args: named,
+		Long: "Check a rules file for errors and likely mistakes. The exit status is 1 for errors, and with --strict for warnings too, and 2 if the file cannot be read.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, out := args[0], cmd.OutOrStdout()
 			set, err := serve.LoadRules(file)
+			if unread := (*fs.PathError)(nil); err != nil && !errors.As(err, &unread) {
+				return finding{err}
+			}
 			if err != nil {
 				return err
 			}
@@ -77,7 +83,7 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 				err = printWarnings(out, file, warnings)
 			}
 			if err == nil && strict && wrong > 0 {
-				err = fmt.Errorf("%s: warnings: %d", file, wrong)
+				err = finding{fmt.Errorf("%s: warnings: %d", file, wrong)}
 			}
 			if err == nil && !asJSON {
 				_, err = fmt.Fprintf(out, "%s: valid, version %s\n", file, set.Version())

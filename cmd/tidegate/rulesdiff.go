@@ -17,7 +17,7 @@ import (
 )
 
 // errDifferent is the result of a comparison that has printed differences.
-var errDifferent = errors.New("the rules differ")
+var errDifferent = finding{errors.New("the rules differ")}
 
 var diffRules = apiCall{
 	use: "diff FILE", short: "Compare a rules file with the rules in force",

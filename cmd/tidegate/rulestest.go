@@ -35,7 +35,8 @@ func testRulesCommand() *cobra.Command {
 
 A request has user, ip, device, session, route, method, tier, cost, solved: true, and attributes by name. An expectation has any of action, rule,
 reason, remaining and retry_after. Each case has its own counters and starts at noon of a Monday in UTC, or at the time given by at.
-Only the sections rules, lists and bans of the rules file are used.`,
+Only the sections rules, lists and bans of the rules file are used.
+The exit status is 1 if a case fails, and 2 if one of the files is invalid.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, err := serve.LoadRules(args[0])
 			if err != nil {
@@ -72,7 +73,7 @@ Only the sections rules, lists and bans of the rules file are used.`,
 			case err != nil:
 				return err
 			case failed > 0:
-				return fmt.Errorf("%s: failed cases: %d of %d", args[1], failed, len(all))
+				return finding{fmt.Errorf("%s: failed cases: %d of %d", args[1], failed, len(all))}
 			case !asJSON:
 				_, err = fmt.Fprintf(out, "%s: passed cases: %d\n", args[1], len(all))
 			}

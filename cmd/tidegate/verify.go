@@ -14,7 +14,7 @@ func verifyCommand(getenv func(string) string) *cobra.Command {
 	return apiCall{
 		use: "verify SALE", short: "Verify the invariants of a sale",
 		long: "Have the server verify the invariants of a sale. Nothing is changed. Operations in progress do not count as breaches, and a breach is reported " +
-			"only if three consecutive checks find it. The exit status is 1 if an invariant is broken, or if the server cannot verify them.",
+			"only if three consecutive checks find it.\nThe exit status is 1 if an invariant is broken, and 2 if there was no answer or the server could not verify the invariants.",
 		method: http.MethodGet, path: func(args []string) []string { return []string{"v1", "sales", args[0], "verify"} },
 		show: showChecks, complete: saleNames,
 	}.command(getenv)
@@ -51,7 +51,7 @@ func showChecks(out io.Writer, _ []string, answer []byte, asJSON bool) error {
 		}
 	}
 	if !verdict.OK {
-		return errors.New("an invariant is broken: keep the logs and the database unchanged, and follow the advice above")
+		return finding{errors.New("an invariant is broken: keep the logs and the database unchanged, and follow the advice above")}
 	}
 	return nil
 }
