@@ -19,7 +19,7 @@ func bansCommand(getenv func(string) string) *cobra.Command {
 		apiCall{use: "list", short: "List the bans in force", method: http.MethodGet, path: below("bans"), list: true, columns: columns},
 		apiCall{
 			use: "add KIND VALUE", short: "Ban a user, ip, network or device", method: http.MethodPut, path: below("bans"), columns: columns, complete: banKinds,
-			example: "  tidegate bans add network 203.0.113.0/24 --for 2h --reason 'a flood since noon'",
+			example: "  tidegate bans add network 203.0.113.0/24 --for 2h \\\n      --reason 'a flood since noon'",
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().DurationVar(&length, "for", time.Hour, "duration of the ban")
 				cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to operators only")

@@ -17,7 +17,7 @@ func explainCommand(getenv func(string) string) *cobra.Command {
 		long: "Show how each rule in force treats a request: the use of each of its windows, or why it does not apply. Nothing is charged. " +
 			"Request fields without a flag are empty.",
 		example: "  tidegate explain --user ann --route /v1/sales/spring/orders --method POST\n" +
-			"  tidegate explain --ip 192.0.2.1 --route /export --attribute plan:gold --attribute rows:1200",
+			"  tidegate explain --ip 192.0.2.1 --route /export --attribute plan:gold \\\n      --attribute rows:1200",
 		method: http.MethodGet, path: below("explain"), query: func([]string) url.Values { return query }, show: showExplanation,
 		flags: func(cmd *cobra.Command) {
 			for _, f := range [][2]string{

@@ -19,19 +19,7 @@ import (
 func main() { os.Exit(serve.Main(run)) }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	root := group("tidegate", "Operate, rehearse and verify flash sales",
-		topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), verifyCommand(getenv), rulesCommand(getenv), explainCommand(getenv),
-		bansCommand(getenv), loginsCommand(getenv), semaphoresCommand(getenv), roomsCommand(getenv), auditCommand(getenv), reportCommand(getenv),
-		rehearseCommand(getenv), demoCommand(), withCommand(), migrateCommand(getenv), adoptCommand(getenv), doctorCommand(getenv), healthCommand())
-	root.Version = serve.Build()
-	root.SilenceUsage, root.SilenceErrors = true, true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		text := strings.TrimPrefix(err.Error(), "invalid argument ")
-		if strings.Contains(text, "duration") {
-			text += "; durations are written like 90s, 15m or 1h30m"
-		}
-		return fmt.Errorf("%s; see %s --help", text, cmd.CommandPath())
-	})
+	root := program(getenv)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -47,6 +35,38 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return undecided{err}
 	}
 	return err
+}
+
+// program returns the command that contains all others.
+func program(getenv func(string) string) *cobra.Command {
+	root := group("tidegate", "Operate, rehearse and verify flash sales")
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Sales:", []*cobra.Command{topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), roomsCommand(getenv), verifyCommand(getenv), auditCommand(getenv), reportCommand(getenv)}},
+		{"Limits:", []*cobra.Command{rulesCommand(getenv), explainCommand(getenv), bansCommand(getenv), loginsCommand(getenv), semaphoresCommand(getenv)}},
+		{"Trials:", []*cobra.Command{demoCommand(), rehearseCommand(getenv), withCommand()}},
+		{"Installation:", []*cobra.Command{doctorCommand(getenv), migrateCommand(getenv), adoptCommand(getenv), healthCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetCompletionCommandGroupID("Installation:")
+	root.SetHelpFunc(showHelp)
+	root.Version = serve.Build()
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		text := strings.TrimPrefix(err.Error(), "invalid argument ")
+		if strings.Contains(text, "duration") {
+			text += "; durations are written like 90s, 15m or 1h30m"
+		}
+		return fmt.Errorf("%s; see %s --help", text, cmd.CommandPath())
+	})
+	return root
 }
 
 // unsure is appended to the error of a change without an answer.

@@ -36,17 +36,20 @@ func rehearseCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rehearse",
 		Short: "Send a simulated crowd to a sale and verify the result",
-		Long: `Send an open-loop crowd to a sale: the time of each click is fixed in advance, so a slow server does not reduce the load.
-Then compare the responses with the orders that the server lists, and verify the sale's invariants.
+		Long: `Send an open-loop crowd to a sale: the time of each click is fixed in advance, so a slow server does not reduce the load. ` +
+			`Then compare the responses with the orders that the server lists, and verify the sale's invariants.
 
-With --stock the run creates and opens the sale; otherwise the sale must exist.
-By default, orders of a created sale must be paid within 3 seconds: half are paid, some of them late, twice or while they are cancelled,
-a tenth are cancelled, and the rest expire and are sold again. The flags from --hold to --doubled replace these defaults.
-With --room the crowd goes through a waiting room, which the run creates with the sale: it takes --sale, --stock, --buyers, --seed and the
-flags from --gather to --claim.
+With --stock the run creates and opens the sale; otherwise the sale must exist. By default, orders of a created sale must be paid within 3 seconds: ` +
+			`half are paid, some of them late, twice or while they are cancelled, a tenth are cancelled, and the rest expire and are sold again. ` +
+			`The flags --hold, --paid, --cancelled, --races, --reorders, --early, --late, --repeated and --doubled replace these defaults.
+
+With --room the crowd goes through a waiting room, which the run creates with the sale: it takes --sale, --stock, --buyers and --seed, and the flags ` +
+			`that only make sense with a room, such as --claim, --silent and --snipers.
+
 The exit status is 0 if every judged invariant holds, 1 if not, and 2 if the rehearsal could not be run.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
-  tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
+  tidegate rehearse --target http://shop:8080 --internal http://shop:8081 \
+      --sale summer --buyers 50000 --duration 30s`,
 		Args: named,
 		RunE: r.run,
 	}

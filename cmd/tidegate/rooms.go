@@ -53,9 +53,10 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 			use: "put ROOM", short: "Create or change a waiting room; those who wait keep their order", method: http.MethodPut,
 			long: "Create or change a waiting room. When a room is changed, settings without a flag are reset to their defaults. Sale and item cannot be " +
 				"changed, mode and start only before the room has begun, and lanes only in their shares once people have joined.",
-			example: "  tidegate rooms put shoes --sale summer --item shoe --mode draw --gather 2026-12-01T19:00:00Z --starts 2026-12-01T20:00:00Z --rate 600\n" +
+			example: "  tidegate rooms put shoes --sale summer --item shoe --mode draw \\\n" +
+				"      --gather 2026-12-01T19:00:00Z --starts 2026-12-01T20:00:00Z --rate 600\n" +
 				"  tidegate rooms put login --rate 1000 --capacity 5000\n" +
-				"  tidegate rooms put shoes --sale summer --item shoe --lane members=30:member --lane all=70",
+				"  tidegate rooms put shoes --sale summer --item shoe \\\n      --lane members=30:member --lane all=70",
 			path: below("rooms"), columns: roomInDetail, complete: roomNames, flags: def.flags, body: def.body, ask: changingRoom,
 		},
 		verb("hold ROOM", "hold", "Hold a waiting room: nobody gets a turn, and nobody lapses", nil, nil),
@@ -211,7 +212,7 @@ func beaconCommand() apiCall {
 		use: "beacon ROOM", short: "Give a waiting room the round of drand that its draw waits for", method: http.MethodPost, columns: roomInDetail, complete: roomNames,
 		long: "Give a waiting room the round of drand that its draw waits for. Servers fetch it themselves; if they cannot reach a relay (DRAND_URLS), fetch it elsewhere. " +
 			"The server verifies it. The room's draw says which round of which chain it needs: tidegate rooms show ROOM.",
-		example: "  curl -s https://api.drand.sh/CHAIN/public/ROUND > round.json && tidegate rooms beacon shoes --file round.json",
+		example: "  curl -s https://api.drand.sh/CHAIN/public/ROUND > round.json &&\n      tidegate rooms beacon shoes --file round.json",
 		path:    pathOfRoomVerb("beacon"),
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&file, "file", "", "what a relay answered for the round, in JSON; - reads standard input")
@@ -263,7 +264,7 @@ func verifyDrawCommand() *cobra.Command {
 		Long: "Verify the list of a draw, which GET /v1/rooms/{room}/draw.csv of the public listener answers: the secret against the commitment, all places against " +
 			"the root, the signature of the beacon, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start, and root and round " +
 			"with those that the room showed before the round was signed.",
-		Example: "  curl -s https://shop.example/v1/rooms/shoes/draw.csv | tidegate rooms verify-draw - --commitment 9f86d081…",
+		Example: "  curl -s https://shop.example/v1/rooms/shoes/draw.csv |\n      tidegate rooms verify-draw - --commitment 9f86d081…",
 		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := cmd.InOrStdin()

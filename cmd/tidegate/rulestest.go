@@ -27,15 +27,15 @@ func testRulesCommand() *cobra.Command {
   cases:
     - name: a guest searches 20 times a minute
       request: {ip: 192.0.2.1, route: /search}
-      times: 20                                  # all with the same expectation
-      expect: allow                              # allow, deny, challenge, ban, or invalid (an invalid request)
-      then:                                      # the same request again
+      times: 20                      # all with the same expectation
+      expect: allow                  # or deny, challenge, ban, invalid
+      then:                          # the same request again
         - expect: {action: deny, rule: search, retry_after: 1m}
-        - {wait: 1m, expect: allow}              # a minute later, on the clock of the case
+        - {wait: 1m, expect: allow}  # a minute later, on the clock of the case
 
-A request has user, ip, device, session, route, method, tier, cost, solved: true, and attributes by name. An expectation has any of action, rule,
-reason, remaining and retry_after. Each case has its own counters and starts at noon of a Monday in UTC, or at the time given by at.
-Only the sections rules, lists and bans of the rules file are used.
+A request has user, ip, device, session, route, method, tier, cost, solved: true, and attributes by name. An expectation has any of action, rule, ` +
+			`reason, remaining and retry_after; the action invalid is that of an invalid request. Each case has its own counters and starts at noon of a Monday in UTC, ` +
+			`or at the time given by at. Only the sections rules, lists and bans of the rules file are used.
 The exit status is 1 if a case fails, and 2 if one of the files is invalid.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, err := serve.LoadRules(args[0])

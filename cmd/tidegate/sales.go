@@ -36,7 +36,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		apiCall{
 			use: "create SALE", short: "Create or change a sale; its stock can only grow", method: http.MethodPut,
 			long:    "Create or change a sale. It takes orders once it is opened, within its hours. When a sale is changed, settings without a flag are reset to their defaults.",
-			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 --starts 2026-12-01T20:00:00Z --lasts 1h",
+			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 \\\n      --starts 2026-12-01T20:00:00Z --lasts 1h",
 			path:    below("sales"), columns: saleInDetail, amend: sayDraft, flags: def.flags, body: def.body, ask: changing,
 		},
 		verb("open", "Open or resume a sale; its hours still apply", nil),
