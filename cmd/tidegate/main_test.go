@@ -337,6 +337,9 @@ func TestOperate(t *testing.T) {
 		does("orders              yes", "explain", "--user", "ann", "--route", "/v1/sales/x/orders", "--method", "POST", "--attribute", "plan:gold")
 		does(`no: method: POST`, "explain", "--user", "ann", "--route", "/v1/sales/x/orders", "--method", "GET")
 		does(`"action":"close-sale","target":"/v1/sales/s/close","detail":"","outcome":"done"`, "audit", "--json", "--limit", "20")
+		does("serving", "rooms", "put", "door", "--rate", "60")
+		does("held", "rooms", "hold", "door", "--reason", "the shop is slow")
+		does("the shop is slow", "audit", "--json")
 		does("s a", "top", "--once")
 		set := filepath.Join(t.TempDir(), "rules.yaml")
 		if err := os.WriteFile(set, rules.Default().Source(), 0o600); err != nil {

@@ -37,10 +37,10 @@ var (
 func roomsCommand(getenv func(string) string) *cobra.Command {
 	var def roomDefinition
 	only := url.Values{}
-	verb := func(use, verb, short string, ask question, body bodyOf) apiCall {
-		return apiCall{
-			use: use, short: short, method: http.MethodPost, columns: roomInDetail, complete: roomNames, ask: ask, body: body, path: pathOfRoomVerb(verb),
-		}
+	verb := func(use, verb, short string, ask question, fields fieldsOfChange) apiCall {
+		return withReason(apiCall{
+			use: use, short: short, method: http.MethodPost, columns: roomInDetail, complete: roomNames, ask: ask, path: pathOfRoomVerb(verb),
+		}, fields)
 	}
 	cmd := calls(
 		getenv, "rooms", "List, define and operate waiting rooms, and verify draws",
@@ -64,10 +64,11 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 		verb("advance ROOM TURNS", "advance", "Give turns besides the rate, within capacity and stock", nil, number("TURNS", "by")),
 		verb("rate ROOM PER_MINUTE", "rate", "Change how many turns are claimed in a minute; 0: not bounded", nil, number("PER_MINUTE", "rate_per_min")),
 		verb("message ROOM TEXT", "message", "Show a text to everybody in a waiting room; \"\" removes it", nil,
-			func(_ context.Context, _ *internalAPI, args []string) (any, error) {
-				return map[string]string{"message": args[1]}, nil
-			}),
-		verb("draw ROOM", "draw", "Show a waiting room after its draw, which happens by itself at the start", nil, nil),
+			func(args []string) (map[string]any, error) { return map[string]any{"message": args[1]}, nil }),
+		apiCall{
+			use: "draw ROOM", short: "Show a waiting room after its draw, which happens by itself at the start", method: http.MethodPost, columns: roomInDetail,
+			complete: roomNames, path: pathOfRoomVerb("draw"),
+		},
 		beaconCommand(),
 		verb("close ROOM", "close", "Close a waiting room permanently", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
 			return "Close " + args[0] + " permanently? Those who wait are turned away, and its item can be ordered without a turn.", nil
@@ -94,14 +95,46 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// number returns a body with the second argument, which must be a number, in a field.
-func number(argument, field string) bodyOf {
-	return func(_ context.Context, _ *internalAPI, args []string) (any, error) {
+// fieldsOfChange returns the fields of a change of a room, besides its reason.
+type fieldsOfChange func(args []string) (map[string]any, error)
+
+// withReason returns a call that changes a room, with the flag for the reason. fields may be nil: none.
+func withReason(c apiCall, fields fieldsOfChange) apiCall {
+	var reason string
+	flags := c.flags
+	c.flags = func(cmd *cobra.Command) {
+		if flags != nil {
+			flags(cmd)
+		}
+		cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to operators only: in the audit log, and in the history of places")
+	}
+	c.body = func(_ context.Context, _ *internalAPI, args []string) (any, error) {
+		body := map[string]any{}
+		if fields != nil {
+			var err error
+			if body, err = fields(args); err != nil {
+				return nil, err
+			}
+		}
+		if reason != "" {
+			body["reason"] = reason
+		}
+		if len(body) == 0 {
+			return nil, nil
+		}
+		return body, nil
+	}
+	return c
+}
+
+// number returns the second argument, which must be a number, as a field.
+func number(argument, field string) fieldsOfChange {
+	return func(args []string) (map[string]any, error) {
 		n, err := strconv.Atoi(args[1])
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("%s must be a number, 0 or more, got %q", argument, args[1])
 		}
-		return map[string]int{field: n}, nil
+		return map[string]any{field: n}, nil
 	}
 }
 
@@ -208,7 +241,7 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 // beaconCommand is for servers that reach no relay of drand.
 func beaconCommand() apiCall {
 	var file string
-	return apiCall{
+	return withReason(apiCall{
 		use: "beacon ROOM", short: "Give a waiting room the round of drand that its draw waits for", method: http.MethodPost, columns: roomInDetail, complete: roomNames,
 		long: "Give a waiting room the round of drand that its draw waits for. Servers fetch it themselves; if they cannot reach a relay (DRAND_URLS), fetch it elsewhere. " +
 			"The server verifies it. The room's draw says which round of which chain it needs: tidegate rooms show ROOM.",
@@ -218,23 +251,22 @@ func beaconCommand() apiCall {
 			cmd.Flags().StringVar(&file, "file", "", "what a relay answered for the round, in JSON; - reads standard input")
 			_ = cmd.MarkFlagRequired("file") // fails only for an unknown flag
 		},
-		body: func(_ context.Context, api *internalAPI, _ []string) (any, error) {
-			in := io.Reader(os.Stdin)
-			if file != "-" {
-				f, err := os.Open(file)
-				if err != nil {
-					return nil, err
-				}
-				defer f.Close()
-				in = f
+	}, func([]string) (map[string]any, error) {
+		in := io.Reader(os.Stdin)
+		if file != "-" {
+			f, err := os.Open(file)
+			if err != nil {
+				return nil, err
 			}
-			var round drand.Round
-			if err := json.NewDecoder(in).Decode(&round); err != nil || round.Round == 0 || round.Signature == "" {
-				return nil, fmt.Errorf(`--file must contain a round of drand, such as {"round": 1000, "signature": "b446…"}: %w`, cmp.Or(err, errors.New("round or signature is missing")))
-			}
-			return round, nil
-		},
-	}
+			defer f.Close()
+			in = f
+		}
+		var round drand.Round
+		if err := json.NewDecoder(in).Decode(&round); err != nil || round.Round == 0 || round.Signature == "" {
+			return nil, fmt.Errorf(`--file must contain a round of drand, such as {"round": 1000, "signature": "b446…"}: %w`, cmp.Or(err, errors.New("round or signature is missing")))
+		}
+		return map[string]any{"round": round.Round, "signature": round.Signature}, nil
+	})
 }
 
 type lane struct {

@@ -27,12 +27,17 @@ func TestRoomCommands(t *testing.T) {
 			`PUT /v1/rooms/shoes {"sale":"s","item":"i","mode":"draw","gather_at":"2099-01-01T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","capacity":0,"rate_per_min":600,"claim_ms":60000,"pass_ms":600000,"bound":"strict","requires_user":true,"captcha":false}`,
 			"phase  held",
 		},
-		"hold shoes":                {"POST /v1/rooms/shoes/hold", "phase  held"},
-		"advance shoes 5":           {`POST /v1/rooms/shoes/advance {"by":5}`, "claim  1m30s"},
-		"message shoes So|long":     {`POST /v1/rooms/shoes/message {"message":"So long"}`, "room   shoes"},
-		"close shoes --yes":         {"POST /v1/rooms/shoes/close", "phase  held"},
-		"explain shoes ann":         {"GET /v1/rooms/shoes/places?limit=1000&user=ann", "9       -     4         -         barred  t1  joined  -    -\n9       -     4         -         barred  t2  barred  bob  bots"},
-		"places shoes --user ann|b": {"GET /v1/rooms/shoes/places?limit=100&user=ann+b", "none"},
+		"hold shoes":                              {"POST /v1/rooms/shoes/hold", "phase  held"},
+		"advance shoes 5":                         {`POST /v1/rooms/shoes/advance {"by":5}`, "claim  1m30s"},
+		"message shoes So|long":                   {`POST /v1/rooms/shoes/message {"message":"So long"}`, "room   shoes"},
+		"close shoes --yes":                       {"POST /v1/rooms/shoes/close", "phase  held"},
+		"hold shoes --reason so|slow":             {`POST /v1/rooms/shoes/hold {"reason":"so slow"}`, "phase  held"},
+		"advance shoes 5 --reason x":              {`POST /v1/rooms/shoes/advance {"by":5,"reason":"x"}`, "phase  held"},
+		"message shoes Hi --reason x":             {`POST /v1/rooms/shoes/message {"message":"Hi","reason":"x"}`, "phase  held"},
+		"close shoes --yes --reason x":            {`POST /v1/rooms/shoes/close {"reason":"x"}`, "phase  held"},
+		"beacon shoes --reason x --file " + round: {`POST /v1/rooms/shoes/beacon {"reason":"x","round":1000,"signature":"b446"}`, "phase  held"},
+		"explain shoes ann":                       {"GET /v1/rooms/shoes/places?limit=1000&user=ann", "9       -     4         -         barred  t1  joined  -    -\n9       -     4         -         barred  t2  barred  bob  bots"},
+		"places shoes --user ann|b":               {"GET /v1/rooms/shoes/places?limit=100&user=ann+b", "none"},
 	} {
 		*asked = nil
 		words := []string{"rooms"}
