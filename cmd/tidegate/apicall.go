@@ -233,7 +233,9 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 func (c apiCall) header() []string {
 	names := make([]string, len(c.columns))
 	for i, name := range c.columns {
-		names[i] = strings.ToUpper(label(name))
+		if names[i] = strings.ToUpper(label(name)); name == "items" {
+			names[i] += ", FREE/STOCK" // as cell prints them
+		}
 	}
 	return names
 }

@@ -70,7 +70,7 @@ func TestDraftsAreCalledDrafts(t *testing.T) {
 func TestSalesList(t *testing.T) {
 	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + operatorsView + `,{"sale":"next","state":"scheduled","switch":"draft"}],"next_cursor":null}`})
 	out, err := call(t, env, "sales", "list")
-	want := `SALE   STATE  STARTS AT             ENDS AT               ITEMS
+	want := `SALE   STATE  STARTS AT             ENDS AT               ITEMS, FREE/STOCK
 flash  open   2030-01-01T12:00:00Z  2030-01-01T13:00:00Z  shoe 40/100, hat 5/5
 next   draft  -                     -                     -
 `
