@@ -148,6 +148,9 @@ func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.B
 	}
 	breaches := make(map[inspection.Breach]struct{})
 	for _, found := range sum.database.Breaches {
+		if found.Missing != "" {
+			found.What += " (" + a.origin(found.Missing) + ")"
+		}
 		breaches[found] = struct{}{}
 	}
 	for item, b := range all {
@@ -158,6 +161,17 @@ func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.B
 		sum.units.add(b.counts)
 	}
 	return breaches, sum, nil
+}
+
+// origin describes which sale an order without a row was placed in: its id contains the number of its item.
+func (a *verifier) origin(order string) string {
+	id, err := ParseID(order)
+	if err == nil {
+		if ci, ok := a.sales.catalog.Load().byNumber[id.item()]; ok {
+			return fmt.Sprintf("item %s of sale %s", ci.item.ID, ci.sale.ID)
+		}
+	}
+	return "of an unknown sale"
 }
 
 // returns lists the orders whose units are being returned, by item.
@@ -255,7 +269,7 @@ func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int
 	u, db := a.units, a.database
 	list := []Check{
 		{Invariant: "I1", Detail: fmt.Sprintf("%d pending, each in the outbox; %d dead letters", a.pending, a.dead)},
-		{Invariant: "I2", Detail: "no event, payment or unit of an order that there is not"},
+		{Invariant: "I2", Detail: "no unit on its way back from an order that there is not; of any sale, no event or payment of one"},
 		{Invariant: "I3", Detail: fmt.Sprintf("%d sold of %d", u.sold, u.stock)},
 		{Invariant: "I4", Detail: "no buyer above the quota, and all of their orders count"},
 		{Invariant: "I5", Detail: "no unit with two owners, no order without its units"},

@@ -92,6 +92,34 @@ func TestVerifySaysWhatToDo(t *testing.T) {
 	}
 }
 
+// Rows that refer to a missing order belong to no sale, so every sale reports them, with the sale that the order was placed in.
+func TestVerifyNamesTheSaleOfAMissingOrder(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	in.work(p)
+	asked, other := in.sale(p), in.sale(p)
+	for _, sale := range []string{asked.ID, other.ID} {
+		in.settled(p, in.order(p, sale, "ada", "", 1).Order.ID)
+	}
+	id := in.order(p, other.ID, "bob", "", 1).Order.ID
+	in.settled(p, id)
+	forged := orders.ID{0x80, 6: 0x8f, 8: 0xbf, 9: 0xff, 15: 1}
+	_, err := in.pool.Exec(t.Context(), `DELETE FROM orders WHERE order_id = $1`, [16]byte(id))
+	must(t, err)
+	_, err = in.pool.Exec(t.Context(), `INSERT INTO payments (reference, order_id, action) VALUES ('forged', $1, 'refund')`, [16]byte(forged))
+	must(t, err)
+	c := in.check(p, asked.ID, "I2")
+	for _, want := range []string{
+		"an event of order " + id.String() + ", which there is not (item shoe of sale " + other.ID + ")",
+		"a payment of order " + forged.String() + ", which there is not (of an unknown sale)",
+	} {
+		if c.OK || !strings.Contains(c.Detail, want) {
+			t.Errorf("%q is not in %+v", want, c)
+		}
+	}
+}
+
 // TestVerifyMissesWhatRedisForgetsInPart deletes the data that enforces quotas and recognizes repeated requests.
 func TestVerifyMissesWhatRedisForgetsInPart(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 )
 
 const inspectLate = `
-	SELECT 'I14', 'order ' || order_id || ' should have expired at ' || to_char(pay_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+	SELECT 'I14', 'order ' || order_id || ' should have expired at ' || to_char(pay_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), ''
 	FROM orders WHERE sale = $1 AND status = 'confirmed' AND pay_before <= now() - $3::interval
 	ORDER BY pay_before LIMIT $2`
 

@@ -10,7 +10,7 @@ import (
 )
 
 const inspectLate = `
-	SELECT 'I14', 'order ' || order_id || ' should have expired at ' || strftime('%Y-%m-%dT%H:%M:%SZ', pay_before / 1000, 'unixepoch')
+	SELECT 'I14', 'order ' || order_id || ' should have expired at ' || strftime('%Y-%m-%dT%H:%M:%SZ', pay_before / 1000, 'unixepoch'), ''
 	FROM orders WHERE sale = ?1 AND status = 'confirmed' AND pay_before <= ?3
 	ORDER BY pay_before LIMIT ?2`
 
@@ -34,7 +34,7 @@ func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (i
 	}
 	note := func(rows *sql.Rows) error {
 		var b inspection.Breach
-		err := rows.Scan(&b.Invariant, &b.What)
+		err := rows.Scan(&b.Invariant, &b.What, &b.Missing)
 		in.Breaches = append(in.Breaches, b)
 		return err
 	}

@@ -5,6 +5,7 @@ package inspection
 type Breach struct {
 	Invariant string
 	What      string
+	Missing   string // id of an order that does not exist, or empty
 }
 
 // A Result is what the database alone shows of a sale's orders.
@@ -24,7 +25,7 @@ const MaxBreaches = 1000
 const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' LIMIT 1)
 	            AND (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' DESC LIMIT 1)`
 
-// Queries find breaches: invariant and message. Each is one statement, and so one snapshot. $1 is the sale, $2 the maximum
+// Queries find breaches: the fields of Breach. Each is one statement, and so one snapshot. $1 is the sale, $2 the maximum
 // number of breaches.
 //
 // Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
@@ -32,7 +33,7 @@ const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY or
 var Queries = []string{
 	// Orders whose events do not lead to their status.
 	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
-	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce(string_agg(e.status, ', ' ORDER BY e.seq), 'nothing')
+	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce(string_agg(e.status, ', ' ORDER BY e.seq), 'nothing'), ''
 	 FROM orders o LEFT JOIN order_events e ON e.order_id = o.order_id AND e.action <> 'refund' AND e.order_id ` + within + `
 	 WHERE o.sale = $1
 	 GROUP BY o.order_id
@@ -43,21 +44,21 @@ var Queries = []string{
 	// Rows that refer to orders that do not exist. An event without an order belongs to no sale, and is found for all sales:
 	// starting a little before the sale's first order, because that order may be the missing one. seq + 0 keeps Postgres from
 	// searching the index of seq for the minimum.
-	`SELECT 'I2', 'an event of order ' || order_id || ', which there is not' FROM order_events x
+	`SELECT 'I2', 'an event of order ' || order_id || ', which there is not', order_id || '' FROM order_events x
 	 WHERE seq >= (SELECT coalesce(min(seq + 0), (SELECT max(seq) FROM order_events)) FROM order_events WHERE order_id ` + within + `) - 1000
 	   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
-	 UNION SELECT 'I2', 'a payment of order ' || order_id || ', which there is not' FROM payments x
+	 UNION SELECT 'I2', 'a payment of order ' || order_id || ', which there is not', order_id || '' FROM payments x
 	 WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
-	 UNION SELECT 'I2', 'units come back from order ' || order_id || ', which there is not' FROM order_returns x
+	 UNION SELECT 'I2', 'units come back from order ' || order_id || ', which there is not', order_id || '' FROM order_returns x
 	 WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
 	 LIMIT $2`,
 
-	`SELECT 'I10', 'order ' || o.order_id || ' is ' || o.status || ', and its units are on their way back'
+	`SELECT 'I10', 'order ' || o.order_id || ' is ' || o.status || ', and its units are on their way back', ''
 	 FROM order_returns r JOIN orders o USING (order_id)
 	 WHERE r.sale = $1 AND o.status NOT IN ('cancelled', 'expired', 'rejected')
 	 LIMIT $2`,
 
-	`SELECT 'I11', 'order ' || o.order_id || ' is ' || o.status || ', and ' || count(p.reference) || ' payments count for it'
+	`SELECT 'I11', 'order ' || o.order_id || ' is ' || o.status || ', and ' || count(p.reference) || ' payments count for it', ''
 	 FROM orders o LEFT JOIN payments p ON p.order_id = o.order_id AND p.action = 'none'
 	 WHERE o.sale = $1 AND (o.status = 'paid' OR p.reference IS NOT NULL)
 	 GROUP BY o.order_id
@@ -65,13 +66,13 @@ var Queries = []string{
 	 LIMIT $2`,
 
 	// Payments and their events.
-	`SELECT 'I11', 'payment ' || p.reference || ' of order ' || p.order_id || ' is recorded, and ' || count(e.seq) || ' times in the feed'
+	`SELECT 'I11', 'payment ' || p.reference || ' of order ' || p.order_id || ' is recorded, and ' || count(e.seq) || ' times in the feed', ''
 	 FROM payments p JOIN orders o ON o.order_id = p.order_id
 	 LEFT JOIN order_events e ON e.order_id = p.order_id AND e.reference = p.reference AND e.action = p.action AND e.order_id ` + within + `
 	 WHERE o.sale = $1
 	 GROUP BY p.order_id, p.reference
 	 HAVING count(e.seq) <> 1
-	 UNION ALL SELECT 'I11', 'payment ' || e.reference || ' of order ' || e.order_id || ' is in the feed and not recorded'
+	 UNION ALL SELECT 'I11', 'payment ' || e.reference || ' of order ' || e.order_id || ' is in the feed and not recorded', ''
 	 FROM order_events e JOIN orders o ON o.order_id = e.order_id
 	 LEFT JOIN payments p ON p.reference = e.reference AND p.order_id = e.order_id AND p.action = e.action
 	 WHERE o.sale = $1 AND e.action <> '' AND e.order_id ` + within + ` AND p.reference IS NULL
