@@ -39,7 +39,7 @@ func Lint(rules *Set, trustedProxies bool) []Warning {
 			l.warn(r, "it is closed and matches everything: without the store nobody gets in anywhere. Give it a match, or make it local")
 		}
 		if !trustedProxies && r.looksAtAddresses() {
-			l.warn(r, "it looks at addresses, and no proxy is trusted: behind one everybody has the proxy's address. Set TRUSTED_PROXIES, if there is one")
+			l.warn(r, "it looks at addresses: behind a proxy that TRUSTED_PROXIES does not name, everybody has the proxy's address")
 		}
 		if r.Shadow {
 			l.warn(r, "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow")

@@ -294,7 +294,7 @@ func TestLintSaysItOnce(t *testing.T) {
 		"- {name: c, match: {route: /c}, subject: network, limit: 1, window: 1s, shadow: true}")
 	const shadow = "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow (also: c)"
 	same(t, "warnings", rules.Lint(set, false), []rules.Warning{
-		{Line: 3, Rule: "a", Text: "it looks at addresses, and no proxy is trusted: behind one everybody has the proxy's address. Set TRUSTED_PROXIES, if there is one (also: b, c)"},
+		{Line: 3, Rule: "a", Text: "it looks at addresses: behind a proxy that TRUSTED_PROXIES does not name, everybody has the proxy's address (also: b, c)"},
 		{Line: 4, Rule: "b", Text: shadow, Note: true},
 	})
 }

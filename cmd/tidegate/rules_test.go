@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,16 +19,20 @@ func TestRulesCheckWarns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const proxy = ": warning: rule addresses: it looks at addresses, and no proxy is trusted"
+	const proxy = "rule addresses: it looks at addresses: behind a proxy that TRUSTED_PROXIES does not name"
 	trusted := func(name string) string { return map[string]string{"TRUSTED_PROXIES": "10.0.0.1"}[name] }
 	out, err := call(t, nothing, "rules", "check", path)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if err != nil || len(lines) != 4 || !strings.HasPrefix(lines[0], path+":4"+proxy) || !strings.HasPrefix(lines[1], path+":9: warning: list rest is used by nothing") ||
+	if err != nil || len(lines) != 4 || !strings.HasPrefix(lines[0], path+":4: note: "+proxy) || !strings.HasPrefix(lines[1], path+":9: warning: list rest is used by nothing") ||
 		!strings.HasPrefix(lines[2], path+":1: note: the file does not declare the semaphore report") || !strings.HasPrefix(lines[3], path+": valid, version ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	if out, err := call(t, trusted, "rules", "check", path); err != nil || strings.Contains(out, proxy) {
 		t.Errorf("with TRUSTED_PROXIES: %v:\n%s", err, out)
+	}
+	if out, err := call(t, nothing, "rules", "check", path, "--strict", "--trusted-proxies", ""); err == nil || !strings.Contains(err.Error(), path+": warnings: 2") ||
+		!strings.Contains(out, ":4: warning: "+proxy) {
+		t.Errorf("servers without trusted proxies: %v:\n%s", err, out)
 	}
 	out, err = call(t, nothing, "rules", "check", path, "--strict", "--trusted-proxies", "10.0.0.1")
 	if err == nil || !strings.Contains(err.Error(), path+": warnings: 1") || !strings.Contains(out, ":9: warning: ") || strings.Contains(out, proxy) {
@@ -47,5 +52,46 @@ func TestRulesCheckWarns(t *testing.T) {
 	}
 	if _, err := call(t, nothing, "rules", "check", path); err == nil || !strings.Contains(err.Error(), path+":2:24: list \"office\" cannot be read") {
 		t.Errorf("a missing list: %v", err)
+	}
+}
+
+// rules check --strict passes on the rules files of the documents and of the repository, without a flag.
+func TestOurOwnRulesPassTheStrictCheck(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "lists"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lists", "office.txt"), []byte("10.0.0.0/8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"../../admission/rules/default.yaml", "../../deploy/kubernetes/rules.yaml", "../../examples/heavyjob/rules.yaml"}
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ := strings.Cut(block, "```")
+			if !strings.HasPrefix(block, "version: 1\n") {
+				continue
+			}
+			file := filepath.Join(dir, fmt.Sprintf("%s-%d.yaml", filepath.Base(page), i+1))
+			if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+	}
+	for _, file := range files {
+		if out, err := call(t, nothing, "rules", "check", "--strict", file); err != nil || !strings.Contains(out, file+": valid") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	if len(files) < 12 {
+		t.Errorf("%d files", len(files))
 	}
 }

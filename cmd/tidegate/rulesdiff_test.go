@@ -151,7 +151,7 @@ func TestRulesDiffStatus(t *testing.T) {
 
 func TestRulesCheckAsJSON(t *testing.T) {
 	file, version := written(t, "version: 1\nrules: [{name: r, subject: ip, limit: 1, window: 1s}]\n")
-	out, err := call(t, nothing, "rules", "check", file, "--json", "--strict")
+	out, err := call(t, nothing, "rules", "check", file, "--json", "--strict", "--trusted-proxies", "")
 	var got struct {
 		File, Version string
 		Warnings      []ruleWarning
