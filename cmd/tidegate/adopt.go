@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -37,7 +37,7 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 				return fmt.Errorf("REDIS_URL: %w", err)
 			}
 			defer rdb.Close()
-			pool, err := pgclient.Open(cmd.Context(), database, "tidegate-adopt", pgclient.MinConns, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			pool, err := pgclient.Open(cmd.Context(), database, "tidegate-adopt", pgclient.MinConns, new(config.Config).Logger(cmd.ErrOrStderr()))
 			if err != nil {
 				return fmt.Errorf("DATABASE_URL: %w", err)
 			}

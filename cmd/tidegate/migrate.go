@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/migrations"
 )
@@ -24,7 +24,7 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 			if url == "" {
 				return errors.New("DATABASE_URL is required: set it, or pass --database-url postgres://…")
 			}
-			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			log := new(config.Config).Logger(cmd.ErrOrStderr())
 			pool, err := pgclient.Open(cmd.Context(), url, "tidegate-migrate", pgclient.MinConns, log)
 			if err != nil {
 				return fmt.Errorf("DATABASE_URL: %w", err)

@@ -94,9 +94,15 @@ const CaptchaOwn = "altcha"
 // Embedded reports whether the program runs without Redis and Postgres.
 func (c *Config) Embedded() bool { return c.Redis == "" }
 
-// Logger returns a logger that writes to w in the configured format and level, and no faster than package loglimit allows.
+// Logger returns a logger that writes to w in the configured format and level, and no faster than package loglimit allows. Durations are
+// numbers of milliseconds, with "_ms" appended to their keys.
 func (c *Config) Logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: loglimit.Cut}
+	opts := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			return slog.Float64(a.Key+"_ms", float64(a.Value.Duration().Microseconds())/1000)
+		}
+		return loglimit.Cut(groups, a)
+	}}
 	if c.LogFormat == "json" {
 		return slog.New(loglimit.New(slog.NewJSONHandler(w, opts)))
 	}

@@ -109,6 +109,11 @@ func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
 	if err := api.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	for _, p := range []*servetest.Program{api, worker} { // durations in the log are milliseconds
+		if log := p.Output(); !strings.Contains(log, `"msg":"shutting down","within_ms":25000}`) {
+			t.Errorf("no time for the shutdown in:\n%s", log)
+		}
+	}
 	s.Program = startAPI(t, env)
 	startWorker(t, env)
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", s.URL("internal")+"/readyz", "") })
