@@ -31,7 +31,10 @@ type apiCall struct {
 	again  bool                           // body was made from the current state: a conflict means that it has changed since
 	ask    question                       // confirmation before the call; nil: none, because it can be undone
 
+	instead func() *apiCall // what flags have chosen instead of this call; nil: nothing
+
 	list     bool       // the answer is a page of items
+	source   source     // of the items; nil: the pages at path
 	many     bool       // the list may be arbitrarily long
 	pick     bool       // print only the item whose first column equals the first argument
 	columns  []string   // names of the fields that are printed
@@ -46,6 +49,7 @@ type (
 	bodyOf    func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
 	question  func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": no confirmation
 	amendment func(fields map[string]any)
+	source    func(ctx context.Context, api *internalAPI, query url.Values, args []string, fn func(item json.RawMessage) error) error
 	showing   func(out io.Writer, args []string, answer []byte, asJSON bool) error
 )
 
@@ -89,6 +93,11 @@ const (
 )
 
 func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o options) error {
+	if c.instead != nil {
+		if other := c.instead(); other != nil {
+			return other.run(cmd, args, api, o)
+		}
+	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	query := url.Values{}
 	if c.query != nil {
@@ -186,7 +195,13 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 	if 0 < o.most && o.most < 1000 {
 		query.Set("limit", strconv.Itoa(o.most))
 	}
-	err := api.pages(ctx, query, func(item json.RawMessage) error {
+	items := c.source
+	if items == nil {
+		items = func(ctx context.Context, api *internalAPI, query url.Values, args []string, fn func(json.RawMessage) error) error {
+			return api.pages(ctx, query, fn, c.path(args)...)
+		}
+	}
+	err := items(ctx, api, query, args, func(item json.RawMessage) error {
 		fields, err := decoded[map[string]any](item)
 		if err != nil {
 			return err
@@ -210,7 +225,7 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 			err = errEnough
 		}
 		return err
-	}, c.path(args)...)
+	})
 	switch {
 	case errors.Is(err, errEnough):
 		err = nil

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -13,6 +15,7 @@ var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "use
 
 func ordersCommand(getenv func(string) string) *cobra.Command {
 	only := url.Values{} // query of list
+	refunds := false
 	filter := func(cmd *cobra.Command, name, usage string) {
 		cmd.Flags().Func(name, usage, func(value string) error {
 			only.Set(name, value)
@@ -26,8 +29,15 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0], "orders"} },
 			query:   func([]string) url.Values { return only },
 			columns: []string{"order_id", "status", "item", "user", "quantity", "units", "accepted_at"},
-			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json",
+			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json\n  tidegate orders list spring --refunds",
+			instead: func() *apiCall {
+				if refunds {
+					return refundsOf(only)
+				}
+				return nil
+			},
 			flags: func(cmd *cobra.Command) {
+				cmd.Flags().BoolVar(&refunds, "refunds", false, "list the captured payments that are to be refunded, with their references; --json prints their events")
 				filter(cmd, "user", "only orders of this user")
 				filter(cmd, "status", "only orders with this status: accepted, confirmed, paid, cancelled, expired or rejected")
 				_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
@@ -48,6 +58,53 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd.AddCommand(replayCommand(getenv))
 	return cmd
+}
+
+// refundsOf lists the payments of a sale that are to be refunded. They are in the feed of all changes, which is read from the beginning.
+func refundsOf(only url.Values) *apiCall {
+	return &apiCall{
+		list: true, columns: []string{"order_id", "status", "item", "user", "quantity", "reference", "at"}, complete: saleNames,
+		source: func(ctx context.Context, api *internalAPI, _ url.Values, args []string, fn func(json.RawMessage) error) error {
+			none := true
+			err := api.feed(ctx, func(event json.RawMessage) error {
+				e, err := decoded[struct{ Sale, User, Status, Action string }](event)
+				if err != nil || e.Action != "refund" || e.Sale != args[0] ||
+					only.Has("user") && e.User != only.Get("user") || only.Has("status") && e.Status != only.Get("status") {
+					return err
+				}
+				none = false
+				return fn(event)
+			})
+			if err == nil && none {
+				_, err = api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", args[0]) // it may not exist
+			}
+			return err
+		},
+	}
+}
+
+// feed calls fn for each event of the feed that exists.
+func (a *internalAPI) feed(ctx context.Context, fn func(event json.RawMessage) error) error {
+	const limit = 1000
+	query := url.Values{"after": {"0"}, "limit": {strconv.Itoa(limit)}}
+	for {
+		var part struct {
+			Items []json.RawMessage
+			Next  string `json:"next_cursor"`
+		}
+		if err := a.ask(ctx, http.MethodGet, query, &part, "v1", "order-events"); err != nil {
+			return err
+		}
+		for _, event := range part.Items {
+			if err := fn(event); err != nil {
+				return err
+			}
+		}
+		if len(part.Items) < limit {
+			return nil
+		}
+		query.Set("after", part.Next)
+	}
 }
 
 // cancelQuestion describes the order to be cancelled. For a finished order it asks nothing; the server refuses and says why.

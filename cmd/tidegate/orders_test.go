@@ -1,9 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
 const shownOrder = `{"order_id":"01","status":"rejected","reason":"duplicate","sale":"flash","item":"shoe","quantity":2,"units":[7,8],` +
@@ -56,6 +64,87 @@ func TestOrdersOfASale(t *testing.T) {
 	}
 	if out, err := call(t, env, "orders", "list", "flash", "--user", "a n&", "--status", "paid", "--limit", "5"); err != nil || out != want {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The payments of a sale that are to be refunded are listed until there are no more events: those of one order, of one user, or all.
+func TestOrdersToBeRefunded(t *testing.T) {
+	err := withEmbedded(t.Context(), t.TempDir(), nil, io.Discard, func(_ context.Context, place embedded.Place) error {
+		env := at(place.Internal)
+		for _, sale := range []string{"spring", "autumn", "quiet"} {
+			for _, args := range [][]string{{"create", sale, "--item", "shoe=10", "--lasts", "1h"}, {"open", sale}} {
+				if _, err := call(t, env, append([]string{"sales"}, args...)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		order := func(sale, user string) string {
+			t.Helper()
+			var o struct {
+				ID string `json:"order_id"`
+			}
+			servetest.Until(t, http.StatusAccepted, func() servetest.Answer {
+				return servetest.Call("POST", place.Public+"/v1/sales/"+sale+"/orders", `{"item":"shoe"}`, "X-User-ID", user)
+			}).Into(t, &o)
+			return o.ID
+		}
+		pay := func(id, reference string) {
+			t.Helper()
+			servetest.Until(t, http.StatusOK, func() servetest.Answer {
+				return servetest.Call("POST", place.Internal+"/v1/orders/"+id+"/payment", `{"outcome":"captured","reference":"`+reference+`"}`)
+			})
+		}
+		cancelled, twice, other := order("spring", "ann"), order("spring", "bob"), order("autumn", "ann")
+		for _, id := range []string{cancelled, other} {
+			if _, err := call(t, env, "orders", "cancel", id, "--yes"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pay(cancelled, "late")
+		pay(twice, "first")
+		pay(twice, "second")
+		pay(other, "elsewhere")
+		lists := func(want [][]string, args ...string) {
+			t.Helper()
+			out, err := call(t, env, append([]string{"orders", "list", "--refunds"}, args...)...)
+			var got [][]string
+			for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
+				words := strings.Fields(line)
+				got = append(got, []string{words[0], words[1], words[3], words[5]})
+			}
+			if err != nil || !cmp.Equal(got, want) || len(want) == 0 && out != "none\n" {
+				t.Errorf("%q: %v\n%s", args, err, out)
+			}
+		}
+		ann, bob := []string{cancelled, "cancelled", "ann", "late"}, []string{twice, "paid", "bob", "second"}
+		lists([][]string{ann, bob}, "spring")
+		lists([][]string{bob}, "spring", "--user", "bob")
+		lists([][]string{ann}, "spring", "--status", "cancelled")
+		lists([][]string{ann}, "spring", "--limit", "1")
+		lists(nil, "quiet")
+		if out, err := call(t, env, "orders", "list", "autumn", "--refunds", "--json"); err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"reference":"elsewhere"`) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if _, err := call(t, env, "orders", "list", "summer", "--refunds"); err == nil || !strings.Contains(err.Error(), "404") || !strings.Contains(err.Error(), "; existing: autumn, demo, quiet, spring") {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A feed longer than one answer is read to its end.
+func TestRefundsOfALongFeed(t *testing.T) {
+	other, due := `{"sale":"flash","action":"none"}`, `{"order_id":"01","sale":"flash","status":"expired","action":"refund","reference":"pay-1"}`
+	part := strings.Repeat(other+",", 999) + other
+	env, asked := internalFake(t, map[string]string{
+		"GET /v1/order-events?after=0&limit=1000":    `{"items":[` + part + `],"next_cursor":"5000"}`,
+		"GET /v1/order-events?after=5000&limit=1000": `{"items":[` + due + `],"next_cursor":"5001"}`,
+	})
+	if out, err := call(t, env, "orders", "list", "flash", "--refunds"); err != nil || !strings.Contains(out, "pay-1") || len(*asked) != 2 {
+		t.Errorf("%v: asked %q\n%s", err, *asked, out)
 	}
 }
 
