@@ -26,8 +26,8 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			path: func(args []string) []string { return []string{"v1", "sales", args[0], name} },
 		}
 	}
-	return calls(
-		getenv, "sales", "List, define, open, pause, close and rebuild sales",
+	cmd := calls(
+		getenv, "sales", "List, define, edit, open, pause, close and rebuild sales",
 		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns, amend: sayDraft},
 		apiCall{ // the buyers' view of a sale has fewer fields, so the sale is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
@@ -53,6 +53,8 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},
 	)
+	cmd.AddCommand(editSaleCommand(getenv))
+	return cmd
 }
 
 // sayDraft sets the state of a draft to "draft". The API calls it "scheduled", although it does not open by itself.
@@ -183,20 +185,29 @@ type operatorSale struct {
 	definition
 }
 
-// sale returns a sale from the operator's list, because the buyers' view has fewer fields.
+// sale returns the definition of a sale.
 func (a *internalAPI) sale(ctx context.Context, name string) (found operatorSale, err error) {
+	raw, err := a.rawSale(ctx, name)
+	if err == nil {
+		err = json.Unmarshal(raw, &found)
+	}
+	return found, err
+}
+
+// rawSale returns a sale from the operator's list, because the buyers' view has fewer fields.
+func (a *internalAPI) rawSale(ctx context.Context, name string) (found json.RawMessage, err error) {
 	var names []string
 	err = a.pages(ctx, nil, func(item json.RawMessage) error {
-		var sale operatorSale
+		var sale struct{ Sale string }
 		if err := json.Unmarshal(item, &sale); err != nil {
 			return err
 		}
 		if names = append(names, sale.Sale); sale.Sale == name {
-			found = sale
+			found = item
 		}
 		return nil
 	}, "v1", "sales")
-	if err == nil && found.Sale == "" {
+	if err == nil && found == nil {
 		err = fmt.Errorf("sale %q does not exist%s", name, existing(names))
 	}
 	return found, err
