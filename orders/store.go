@@ -202,6 +202,8 @@ type readStore interface {
 	Owners(ctx context.Context, sale, item string) (map[int]ID, error)
 	// Latest returns the latest order of each buyer for an item, by the buyer's hash, of those that were not rejected.
 	Latest(ctx context.Context, sale, item string, buyers []string) (map[string]Order, error)
+	// Totals counts the orders of a sale.
+	Totals(ctx context.Context, sale string) (Totals, error)
 	// Unsettled reports whether orders of an item wait for payment or are dead letters, or units of ended ones are about to be returned.
 	Unsettled(ctx context.Context, sale, item string) (bool, error)
 	// Inspect looks for inconsistencies within the database. An order whose time to pay ended longer ago than late should have

@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"dead letters":            testDeadLetters,
 		"dead letters in lists":   testListsWithDeadLetters,
 		"lists":                   testLists,
+		"totals":                  testTotals,
 		"holdings":                testHoldings,
 		"owners":                  testOwners,
 		"dead letter, then order": testDeadLetterThatWasCommitted,
