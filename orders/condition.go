@@ -120,8 +120,8 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 		if _, ok := s.membership.lease.Held(time.Now()); !ok {
 			down(CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
 		}
-		if s.opts.AcceptOnly && !s.membership.committed() {
-			down(CauseCommits, nil, "no worker has committed orders, or proved that it could, for %v", commitsWithin)
+		if without := s.membership.uncommitted(); s.opts.AcceptOnly && without >= liveness.LeaseFor {
+			list = append(list, s.noWorker(ctx, without))
 		}
 	}
 	if err := s.regressionError(); err != nil {
@@ -134,6 +134,21 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 		})
 	}
 	return append(list, s.conditions.all()...)
+}
+
+// noWorker describes that no worker has been known to commit for some time.
+func (s *Service) noWorker(ctx context.Context, without time.Duration) Condition {
+	serves := without < commitsWithin
+	detail := fmt.Sprintf("no worker has committed orders, or proved that it could, for %v", without.Truncate(time.Second))
+	if b, err := s.Backlog(ctx); err == nil && b.Orders > 0 {
+		detail += fmt.Sprintf("; orders that wait: %d, the oldest for %v", b.Orders, b.Oldest.Truncate(time.Second))
+	}
+	if serves {
+		detail += fmt.Sprintf("; new orders are accepted for %v more", (commitsWithin - without).Round(time.Second))
+	} else {
+		detail += "; no new orders are accepted"
+	}
+	return Condition{Cause: CauseCommits, Detail: detail, Serves: serves}
 }
 
 // clocksMost is how far clocks may differ. Redis decides a sale's hours, and the database how long orders may be paid.

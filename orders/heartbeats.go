@@ -26,12 +26,31 @@ type membership struct {
 const commitsWithin = 30 * time.Second
 
 // committed reports whether some worker was known to commit within commitsWithin.
-func (m *membership) committed() bool {
+func (m *membership) committed() bool { return m.uncommitted() < commitsWithin }
+
+// uncommitted returns how long ago a worker was last known to commit, or this process began.
+func (m *membership) uncommitted() time.Duration {
 	last := m.heartbeats.Proved()
 	if last.Before(m.began) {
 		last = m.began
 	}
-	return time.Since(last) < commitsWithin
+	return time.Since(last)
+}
+
+// A Process is a running process of an installation.
+type Process struct {
+	Program string // see Options.Program
+	Commits bool   // it has committed orders within the last 15 s, or proved that it could
+}
+
+// Processes returns the processes that have sent a heartbeat within the last 5 s, this one included. It returns false while that is not known:
+// in the first two seconds of this process, and when the database does not answer.
+func (m *membership) Processes() (list []Process, known bool) {
+	live, known := m.heartbeats.Live(time.Now())
+	for _, of := range live {
+		list = append(list, Process{of.Program, of.Commits})
+	}
+	return list, known
 }
 
 // sendHeartbeats sends this process's heartbeats to the database until ctx ends, while the loop turns that hands orders over: a process

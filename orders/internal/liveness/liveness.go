@@ -99,6 +99,7 @@ type ProcessList struct {
 type Observer struct {
 	mu     sync.Mutex
 	server string                 // the database server that was read last, guarded by mu
+	first  time.Time              // when the reading came with which the observations began, guarded by mu
 	last   time.Time              // when the process list was last read, guarded by mu
 	since  time.Time              // when the first reading after the latest gap came, guarded by mu; zero: there was no gap
 	pulses map[string]observation // by process, guarded by mu
@@ -106,8 +107,9 @@ type Observer struct {
 }
 
 type observation struct {
-	pulse string
-	since time.Time // when the first reading with this pulse came
+	member Member    // as it was last read
+	since  time.Time // when the first reading with this pulse came
+	beats  bool      // an earlier reading had another pulse
 }
 
 // Observe records a process list that was requested at asked and arrived at came. After a gap between two reads, or when the database
@@ -120,6 +122,9 @@ func (s *Observer) Observe(asked, came time.Time, list ProcessList) (replaced bo
 	if replaced || !s.last.IsZero() && asked.Sub(s.last) > gap {
 		s.pulses, s.since = nil, came
 	}
+	if s.pulses == nil {
+		s.first = came
+	}
 	s.server = list.Server
 	if came.After(s.last) {
 		s.last = came
@@ -127,11 +132,12 @@ func (s *Observer) Observe(asked, came time.Time, list ProcessList) (replaced bo
 	pulses := make(map[string]observation, len(list.Members))
 	for _, m := range list.Members {
 		o, ok := s.pulses[m.Process]
-		if ok && o.pulse != m.Pulse && m.Commits {
+		changed := ok && o.member.Pulse != m.Pulse
+		if changed && m.Commits {
 			s.proved = came
 		}
-		if !ok || o.pulse != m.Pulse {
-			o = observation{m.Pulse, came}
+		if !ok || changed {
+			o = observation{member: m, since: came, beats: changed}
 		}
 		pulses[m.Process] = o
 	}
@@ -146,6 +152,22 @@ func (s *Observer) Proved() time.Time {
 	return s.proved
 }
 
+// Live returns the members that have sent a heartbeat within LeaseFor. It returns false while too few readings show who has: a member that was
+// read once may be a process that was killed long ago.
+func (s *Observer) Live(now time.Time) (live []Member, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first.IsZero() || s.last.Sub(s.first) < gap || now.Sub(s.last) > gap {
+		return nil, false
+	}
+	for _, o := range s.pulses {
+		if o.beats && now.Sub(o.since) < LeaseFor {
+			live = append(live, o.member)
+		}
+	}
+	return live, true
+}
+
 // Awaited returns the members of a process list that have not acknowledged: those that are silent, so that a leader need not wait for
 // them, and those that it has to wait for. Within Silence after a gap it is too early to know them all: a live process may not be on the
 // process list again yet.
@@ -155,7 +177,7 @@ func (s *Observer) Awaited(asked time.Time, list ProcessList) (silent, awaited [
 	for _, m := range list.Members {
 		switch o := s.pulses[m.Process]; {
 		case m.Acknowledged:
-		case o.pulse == m.Pulse && asked.Sub(o.since) >= Silence:
+		case o.member.Pulse == m.Pulse && asked.Sub(o.since) >= Silence:
 			silent = append(silent, m)
 		default:
 			awaited = append(awaited, m)

@@ -110,3 +110,47 @@ func TestSilence(t *testing.T) {
 		}
 	}
 }
+
+// TestLive: who beats is alive, and a process that was killed long ago, and is still on the list, is not.
+func TestLive(t *testing.T) {
+	start := time.Now()
+	var s Observer
+	look := func(at time.Duration, server, dead, beats string) (int, bool) {
+		now := start.Add(at)
+		s.Observe(now, now, ProcessList{Server: server, Members: []Member{{Process: "dead", Pulse: dead}, {Process: "alive", Pulse: beats}}})
+		live, known := s.Live(now)
+		for _, m := range live {
+			if m.Process == "dead" && at < 10*time.Second {
+				t.Errorf("at %v a process is alive that has sent nothing", at)
+			}
+		}
+		return len(live), known
+	}
+	if _, known := s.Live(start); known {
+		t.Error("nothing was read, and it is known who lives")
+	}
+	for _, step := range []struct {
+		at     time.Duration
+		server string
+		dead   string
+		beats  string
+		live   int
+		known  bool
+	}{
+		{0, "s", "9", "1", 0, false},
+		{time.Second, "s", "9", "2", 0, false},
+		{2 * time.Second, "s", "9", "3", 1, true},
+		{4 * time.Second, "s", "9", "3", 1, true},
+		{6 * time.Second, "s", "9", "3", 1, true},
+		{7 * time.Second, "s", "9", "3", 0, true}, // it has stopped
+		{10 * time.Second, "other", "1", "1", 0, false},
+		{12 * time.Second, "other", "2", "2", 2, true}, // and comes again
+	} {
+		if live, known := look(step.at, step.server, step.dead, step.beats); live != step.live || known != step.known {
+			t.Errorf("at %v %d live, %v; want %d, %v", step.at, live, known, step.live, step.known)
+		}
+	}
+	if _, known := s.Live(start.Add(time.Minute)); known {
+		t.Error("a minute after the last reading it is known who lives")
+	}
+}
