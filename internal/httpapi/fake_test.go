@@ -176,6 +176,11 @@ func (f *fakeOrders) Events(_ context.Context, after int64, limit int, wait time
 func (f *fakeOrders) Backlog(context.Context) (orders.Backlog, error) { return orders.Backlog{}, f.err }
 func (f *fakeOrders) InProgress(context.Context) (int, error)         { return 0, f.err }
 func (f *fakeOrders) Committed() uint64                               { return 0 }
+func (f *fakeOrders) Processes() ([]orders.Process, bool)             { return nil, false }
+
+func (f *fakeOrders) Totals(context.Context, string) (orders.Totals, error) {
+	return orders.Totals{}, nil
+}
 
 func (f *fakeOrders) DeadLetters(_ context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
 	f.afterID = after

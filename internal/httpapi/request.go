@@ -21,6 +21,7 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 			began := time.Now()
 			span := a.trace(listener, c)
 			r := a.identified(c)
+			r.Began = began
 			defer func() { endTrace(span, r, c.Response().Status) }() // also for a response that is cut off
 			err := a.follow(c, next)
 			took := time.Since(began)

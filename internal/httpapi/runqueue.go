@@ -33,7 +33,7 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := problem.New(string(orders.ReasonAtCapacity))
 		p.RetryAfter = a.capacity.RetryAfter()
-		a.charger.Answered(p, "", func() admission.Request { return a.charger.RequestOf(r) })
+		a.charger.Answered(r, p, "", func() admission.Request { return a.charger.RequestOf(r) })
 		return p
 	}
 }

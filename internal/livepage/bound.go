@@ -24,6 +24,7 @@ const (
 func (frame *Frame) bound() {
 	p := &frame.Process
 	p.Degraded, _ = first(p.Degraded, mostDegraded)
+	p.Warnings = p.Warnings[:min(len(p.Warnings), mostDegraded)]
 	p.Shards = p.Shards[:min(len(p.Shards), mostShards)]
 	frame.Rules, frame.MoreRules = first(frame.Rules, mostRules)
 	if sales := frame.Sales.Known(); sales != nil {

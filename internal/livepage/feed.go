@@ -17,6 +17,7 @@ import (
 type Sources struct {
 	Process    func() Process
 	Sales      func(context.Context) ([]Sale, error)
+	Totals     func(context.Context) ([]Totals, error) // it may be slow: it is called during at most a twentieth of the time
 	Rooms      func(context.Context) ([]Room, error)
 	Queue      func(context.Context) (Queue, error)
 	Semaphores func(context.Context) ([]Semaphore, error)
@@ -29,6 +30,9 @@ type Sources struct {
 
 // askWithin is the timeout of one query to a source.
 const askWithin = 5 * time.Second
+
+// countPause is how many times as long as counting the orders takes is the pause after it.
+const countPause = 20
 
 // kept is how much history a new page gets.
 const kept = 5 * time.Minute
@@ -44,6 +48,7 @@ type Feed struct {
 	pages    atomic.Int32
 
 	sales      *recent.Source[[]Sale]
+	totals     *recent.Source[counted]
 	rooms      *recent.Source[[]Room]
 	queue      *recent.Source[Queue]
 	semaphores *recent.Source[[]Semaphore]
@@ -68,15 +73,32 @@ type summary struct {
 	At       time.Time         `json:"at"`
 	WindowMS int64             `json:"window_ms"`
 	Answers  map[string]uint64 `json:"answers"`
+	Latency  *Latency          `json:"latency,omitempty"`
+}
+
+// counted is what Sources.Totals returned, and how long that took.
+type counted struct {
+	sales []Totals
+	took  time.Duration
 }
 
 // NewFeed returns a feed of the data of r and the sources.
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
-	return &Feed{
+	f := &Feed{
 		recorder: r, sources: s, log: log, stock: stock{}, streams: map[chan []byte]struct{}{},
 		sales: recent.New(askWithin, s.Sales), rooms: recent.New(askWithin, s.Rooms), queue: recent.New(askWithin, s.Queue), semaphores: recent.New(askWithin, s.Semaphores),
 		bans: recent.New(askWithin, s.Bans), health: recent.New(askWithin, s.Health),
 	}
+	var count func(context.Context) (counted, error)
+	if s.Totals != nil {
+		count = func(ctx context.Context) (counted, error) {
+			began := time.Now()
+			sales, err := s.Totals(ctx)
+			return counted{sales, time.Since(began)}, err
+		}
+	}
+	f.totals = recent.New(askWithin, count)
+	return f
 }
 
 // Run makes a frame every second until ctx ends; it then returns nil.
@@ -84,7 +106,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer f.waitAll()
-	before, from := f.totals(), time.Now()
+	before, from := f.counts(), time.Now()
 	for turn := 0; ; turn++ {
 		select {
 		case <-ctx.Done():
@@ -98,21 +120,22 @@ func (f *Feed) Run(ctx context.Context) error {
 		case turn%unwatched == 0:
 			f.sales.Ask(ctx, 0)
 		}
-		now, at := f.totals(), time.Now()
+		now, at := f.counts(), time.Now()
 		f.publish(f.frame(now, before, at, at.Sub(from), watched), watched)
 		before, from = now, at
 	}
 }
 
-// totals are the recorder's counters since the start.
-type totals struct {
+// counts are the recorder's counters since the start.
+type counts struct {
 	answers, charged, refused, shadow map[string]uint64
+	took                              *durations
 	committed, roundTrips             uint64
 }
 
-func (f *Feed) totals() totals {
+func (f *Feed) counts() counts {
 	r := f.recorder
-	t := totals{answers: r.answers.totals(), charged: r.charged.totals(), refused: r.refused.totals(), shadow: r.shadow.totals()}
+	t := counts{took: r.took.totals(), answers: r.answers.totals(), charged: r.charged.totals(), refused: r.refused.totals(), shadow: r.shadow.totals()}
 	if f.sources.Committed != nil {
 		t.committed = f.sources.Committed()
 	}
@@ -122,7 +145,7 @@ func (f *Feed) totals() totals {
 	return t
 }
 
-func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, watched bool) *Frame {
+func (f *Feed) frame(now, before counts, at time.Time, window time.Duration, watched bool) *Frame {
 	frame := &Frame{
 		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
 		Sales: part(f.sales, at), Rooms: part(f.rooms, at), Queue: part(f.queue, at), Semaphores: part(f.semaphores, at), Bans: part(f.bans, at),
@@ -140,7 +163,9 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, wat
 			}
 		}
 	}
-	frame.RoundTrips = now.roundTrips - before.roundTrips
+	p := &frame.Process
+	p.Degraded = append(p.Degraded, p.Warnings...)
+	frame.RoundTrips, frame.Latency = now.roundTrips-before.roundTrips, now.took.since(before.took)
 	for answer, n := range now.answers {
 		if n -= before.answers[answer]; n > 0 {
 			frame.Answers[answer] = n
@@ -150,11 +175,43 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, wat
 		queue.Committed = now.committed - before.committed
 	}
 	frame.bound()
+	if totals := part(f.totals, at); totals.Known() != nil {
+		frame.addTotals(totals.Value.sales, totals.AgeMS)
+	}
 	return frame
 }
 
+// addTotals adds what the database counts to the sales that the frame lists.
+func (frame *Frame) addTotals(totals []Totals, ageMS int64) {
+	sales := frame.Sales.Known()
+	if sales == nil {
+		return
+	}
+	of := make(map[string]*Totals, len(totals))
+	for i := range totals {
+		of[totals[i].Sale] = &totals[i]
+	}
+	for i := range *sales {
+		s := &(*sales)[i]
+		t, ok := of[s.Sale]
+		if !ok {
+			continue
+		}
+		orders := t.Orders
+		orders.AgeMS, s.Orders = ageMS, &orders
+		for j := range s.Items {
+			it := &s.Items[j]
+			n := t.Items[it.Item]
+			it.Cancelled, it.Expired = n.Cancelled, n.Expired
+			if it.Free != nil && *it.Free == 0 && !n.Latest.IsZero() {
+				it.SoldOutAt = &n.Latest
+			}
+		}
+	}
+}
+
 // rules returns the rules in force, followed by others that have counts.
-func (f *Feed) rules(now, before totals) []Rule {
+func (f *Feed) rules(now, before counts) []Rule {
 	var names []string
 	if f.sources.Rules != nil {
 		names = slices.Clone(f.sources.Rules())
@@ -188,7 +245,7 @@ func (f *Feed) publish(frame *Frame, watched bool) {
 	frame.Seq = f.seq
 	// By time, not by number: a slow machine makes fewer frames than one a second.
 	f.history = slices.DeleteFunc(f.history, func(s summary) bool { return frame.At.Sub(s.At) > kept })
-	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers})
+	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers, frame.Latency})
 	if sales := frame.Sales.Known(); sales != nil {
 		f.stock.fill(*sales, frame.At.Add(-time.Duration(frame.Sales.AgeMS)*time.Millisecond))
 	}
@@ -240,6 +297,7 @@ func (f *Feed) close(frames chan []byte) {
 func (f *Feed) askAll(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
+	f.totals.Ask(ctx, countPause*f.totals.Last().Value.took)
 	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.rooms.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
 		select {
 		case <-done:
@@ -251,6 +309,7 @@ func (f *Feed) askAll(ctx context.Context) {
 // waitAll waits until no query is pending.
 func (f *Feed) waitAll() {
 	<-f.sales.Asking()
+	<-f.totals.Asking()
 	<-f.rooms.Asking()
 	<-f.queue.Asking()
 	<-f.semaphores.Asking()

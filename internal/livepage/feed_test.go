@@ -65,15 +65,15 @@ func TestAFrameASecond(t *testing.T) {
 			Rules: func() []string { return []string{"second", "first"} },
 		})
 		defer stop()
-		r.Answered(Admitted, "", func() admission.Request { return admission.Request{User: "ada", Method: "POST", Route: "/x"} })
-		r.Answered("banned", "", func() admission.Request { return admission.Request{} })
+		r.Answered(Admitted, "", time.Millisecond, func() admission.Request { return admission.Request{User: "ada", Method: "POST", Route: "/x"} })
+		r.Answered("banned", "", time.Millisecond, func() admission.Request { return admission.Request{} })
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		frames, before := opened(t, f)
 		if len(before.Frames) != 1 || before.Frames[0].Answers[Admitted] != 1 || before.Frames[0].WindowMS != 1000 {
 			t.Errorf("history is %+v", before)
 		}
-		r.Answered("banned", "", func() admission.Request { return admission.Request{} })
+		r.Answered("banned", "", time.Millisecond, func() admission.Request { return admission.Request{} })
 		one, two := next(t, frames), next(t, frames)
 		if one.Seq != 2 || two.Seq != 3 || one.WindowMS != 1000 || len(one.Answers) != 1 || one.Answers["banned"] != 1 || len(two.Answers) != 0 {
 			t.Errorf("%+v\n%+v", one, two)

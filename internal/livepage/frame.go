@@ -9,8 +9,9 @@ type Frame struct {
 	WindowMS int64     `json:"window_ms"` // length of the window for rates; only approximately a second
 
 	Process    Process           `json:"process"`
-	RoundTrips uint64            `json:"round_trips"` // to Redis that decisions in the window waited for
-	Answers    map[string]uint64 `json:"answers"`     // of this process in the window, by "admitted" and reasons of refusals
+	RoundTrips uint64            `json:"round_trips"`       // to Redis that decisions in the window waited for
+	Answers    map[string]uint64 `json:"answers"`           // of this process in the window, by "admitted" and reasons of refusals
+	Latency    *Latency          `json:"latency,omitempty"` // of these answers; nil: there are none
 	Rules      []Rule            `json:"rules"`
 	Latest     []Answer          `json:"latest"` // in the window; a selection if there are many
 
@@ -42,13 +43,30 @@ func (p *Part[T]) Known() *T {
 	return p.Value
 }
 
+// Latency is how long answers took, from the arrival of the request. The values are up to a tenth too high.
+type Latency struct {
+	P50US int64 `json:"p50_us"`
+	P99US int64 `json:"p99_us"`
+}
+
 // A Process describes the process that made the frame.
 type Process struct {
-	Version   string   `json:"version"` // of the program
-	Rules     string   `json:"rules"`   // version of the rules in force
-	Processes int      `json:"processes"`
-	Degraded  []string `json:"degraded"` // descriptions of degraded parts
-	Shards    []Shard  `json:"shards,omitempty"`
+	Version   string   `json:"version"`            // of the program
+	Rules     string   `json:"rules"`              // version of the rules in force
+	Processes int      `json:"processes"`          // APIs
+	Workers   *int     `json:"workers,omitempty"`  // processes that commit orders; nil: unknown
+	Degraded  []string `json:"degraded"`           // descriptions of degraded parts, the faults first
+	Warnings  []string `json:"warnings,omitempty"` // those of Degraded that are no faults, the last ones
+
+	Invariants *Invariants `json:"invariants,omitempty"` // nil: this process has verified no sale lately
+	Shards     []Shard     `json:"shards,omitempty"`
+}
+
+// Invariants are the results of this process's latest verifications of the sales.
+type Invariants struct {
+	Sales      int       `json:"sales"` // verified within the last five minutes
+	Violations int       `json:"violations"`
+	VerifiedAt time.Time `json:"verified_at"` // the latest
 }
 
 // A Shard is a part of the embedded server's counts, which are in its memory.
@@ -81,6 +99,19 @@ type Answer struct {
 	Rule   string    `json:"rule,omitempty"`
 }
 
+// Totals are the numbers of a sale that the database counts.
+type Totals struct {
+	Sale   string
+	Orders Orders // without its age
+	Items  map[string]ItemTotals
+}
+
+// ItemTotals are the numbers of an item that the database counts.
+type ItemTotals struct {
+	Cancelled, Expired int       // units
+	Latest             time.Time // when the latest order was accepted that has units; zero: none has
+}
+
 // A Sale is the state of a sale.
 type Sale struct {
 	Sale     string    `json:"sale"`
@@ -89,9 +120,21 @@ type Sale struct {
 	StartsAt time.Time `json:"starts_at"`
 	EndsAt   time.Time `json:"ends_at"`
 	Items    []Item    `json:"items"`
+	Orders   *Orders   `json:"orders,omitempty"` // nil: not counted, which is so before its start and long after its end
 
 	MoreItems int  `json:"more_items,omitempty"`
 	InAll     *Sum `json:"in_all,omitempty"` // sum of all items, if not all are listed
+}
+
+// Orders count the orders of a sale in the database.
+type Orders struct {
+	AgeMS     int64 `json:"age_ms"`
+	Confirmed int   `json:"confirmed"` // not paid, or final without a payment
+	Paid      int   `json:"paid"`
+	Cancelled int   `json:"cancelled"`
+	Expired   int   `json:"expired"`
+	Rejected  int   `json:"rejected"`
+	Refunds   int   `json:"refunds"` // captured payments that found no order to pay
 }
 
 // A Sum is the stock of several items.
@@ -108,6 +151,10 @@ type Item struct {
 	PerSecond float64 `json:"per_second"`               // units taken
 	OverMS    int64   `json:"over_ms"`                  // the interval of PerSecond: ten seconds at most
 	SoldOutIn int64   `json:"sold_out_in_ms,omitempty"` // at that pace; 0: sold out, or no sales
+
+	Cancelled int        `json:"cancelled,omitempty"`   // units that came back from cancelled orders
+	Expired   int        `json:"expired,omitempty"`     // units that came back from expired orders
+	SoldOutAt *time.Time `json:"sold_out_at,omitempty"` // when the last unit was taken; nil: some are left, or unknown
 }
 
 // A Room is the state of a waiting room.

@@ -21,6 +21,7 @@ type Recorder struct {
 	refused counters
 	shadow  counters
 	fullest gauges // by rule, since the last frame
+	took    latencies
 
 	room   atomic.Int32 // answers to be kept until the next frame
 	mu     sync.Mutex
@@ -63,9 +64,11 @@ func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 	}
 }
 
-// Answered records the answer to a request, or the result of an order. asked returns the request; it is only called for a sample.
-func (r *Recorder) Answered(answer, rule string, asked func() admission.Request) {
+// Answered records the answer to a request, or the result of an order, and how long it took. asked returns the request; it is only called
+// for a sample.
+func (r *Recorder) Answered(answer, rule string, took time.Duration, asked func() admission.Request) {
 	r.answers.add(answer)
+	r.took.add(took)
 	if r.room.Load() <= 0 || r.room.Add(-1) < 0 {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,7 +30,7 @@ func TestRecorderCountsWhatManyTellIt(t *testing.T) {
 		all.Go(func() {
 			for range each {
 				r.Decided(&admission.Request{}, &decision)
-				r.Answered("rate_limited", "burst", func() admission.Request { return admission.Request{} })
+				r.Answered("rate_limited", "burst", time.Millisecond, func() admission.Request { return admission.Request{} })
 				taken.Add(int64(len(r.take())))
 			}
 		})
@@ -64,7 +65,7 @@ func TestRecorderCountsWhatManyTellIt(t *testing.T) {
 func TestAFrameTellsOfSomeAnswersInFew(t *testing.T) {
 	r, asked := NewRecorder(), 0
 	for range 100 {
-		r.Answered(Admitted, "", func() admission.Request {
+		r.Answered(Admitted, "", time.Millisecond, func() admission.Request {
 			asked++
 			return admission.Request{User: strings.Repeat("ä", 10<<10), IP: netip.MustParseAddr("2001:db8::7"), Method: "GET", Route: "/x"}
 		})
@@ -76,7 +77,7 @@ func TestAFrameTellsOfSomeAnswersInFew(t *testing.T) {
 	if a := latest[0]; len(a.Who) > mostName+8 || !strings.HasSuffix(a.Who, "ä…") || a.IP != "2001:db8::" || a.What != "GET /x" {
 		t.Errorf("%+v", a)
 	}
-	r.Answered(Admitted, "", func() admission.Request { return admission.Request{IP: netip.MustParseAddr("192.0.2.1")} })
+	r.Answered(Admitted, "", time.Millisecond, func() admission.Request { return admission.Request{IP: netip.MustParseAddr("192.0.2.1")} })
 	if latest = r.take(); len(latest) != 1 || latest[0].Who != "192.0.2.1" {
 		t.Errorf("%+v", latest)
 	}

@@ -40,6 +40,27 @@ func (m *Metrics) Verified(sale string, checks []orders.Check) {
 	m.verdicts.last[sale] = verdict{checks, time.Now()}
 }
 
+// Invariants returns how many sales this process has verified within the last five minutes, how many violations it found, and when it
+// verified the latest.
+func (m *Metrics) Invariants() (sales, violations int, latest time.Time) {
+	v := &m.verdicts
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, seen := range v.last {
+		if time.Since(seen.at) > verifiedFresh {
+			continue
+		}
+		sales++
+		for _, c := range seen.checks {
+			violations += c.Breaches
+		}
+		if seen.at.After(latest) {
+			latest = seen.at
+		}
+	}
+	return sales, violations, latest
+}
+
 // troubles returns the sales with recent violations.
 func (v *verdicts) troubles() []string {
 	v.mu.Lock()

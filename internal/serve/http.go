@@ -75,7 +75,7 @@ func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c
 	c = httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), LoginHistory: h.History.Logins(),
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
-		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
+		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded, Invariants: measured.Invariants},
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified, Outdated: p.outdated,
 		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
@@ -112,7 +112,7 @@ func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c
 		if d.Admitted {
 			answer = livepage.Admitted
 		}
-		recorder.Answered(answer, d.Rule, func() admission.Request { return *req })
+		recorder.Answered(answer, d.Rule, took, func() admission.Request { return *req })
 	})
 	return c, err
 }

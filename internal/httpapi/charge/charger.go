@@ -144,7 +144,7 @@ func (c *Charger) chargeOrSolve(
 	if !r.Placing {
 		defer func() {
 			if err != nil || len(d.Rules) > 0 { // otherwise no rule applies to this request, and its result is not theirs
-				c.Answered(err, "", func() admission.Request { return req })
+				c.Answered(r, err, "", func() admission.Request { return req })
 			}
 		}()
 	}
@@ -206,13 +206,13 @@ func (c *Charger) Decide(ctx context.Context, req admission.Request) (admission.
 		if err == nil {
 			answer = denial(&d, nil)
 		}
-		c.Answered(answer, d.Rule, func() admission.Request { return req })
+		c.Answered(request.Of(ctx), answer, d.Rule, func() admission.Request { return req })
 	}
 	return d, err
 }
 
 // Answered records for the page how the rules decided a request, or how an order ended.
-func (c *Charger) Answered(err error, rule string, asked func() admission.Request) {
+func (c *Charger) Answered(r *request.Info, err error, rule string, asked func() admission.Request) {
 	if c.Recorder == nil {
 		return
 	}
@@ -223,7 +223,7 @@ func (c *Charger) Answered(err error, rule string, asked func() admission.Reques
 			rule = p.Rule
 		}
 	}
-	c.Recorder.Answered(answer, rule, asked)
+	c.Recorder.Answered(answer, rule, time.Since(r.Began), asked)
 }
 
 // denial returns the problem for a refusal d, with the challenge to solve if that is not nil. For an admitted request it returns nil.

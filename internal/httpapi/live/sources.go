@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
@@ -21,6 +22,9 @@ type Options struct {
 	Recorder   *livepage.Recorder
 	RoundTrips func() uint64   // how often decisions waited for Redis; nil: unknown
 	Degraded   func() []string // further degraded parts; nil: none
+
+	// Invariants are the results of this process's verifications; nil: unknown.
+	Invariants func() (sales, violations int, latest time.Time)
 }
 
 // Orders is what the page reads of an *orders.Service.
@@ -31,6 +35,8 @@ type Orders interface {
 	InProgress(ctx context.Context) (int, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Committed() uint64
+	Totals(ctx context.Context, sale string) (orders.Totals, error)
+	Processes() (list []orders.Process, known bool)
 }
 
 // Gate is what the page reads of an *admission.Gate.
@@ -54,7 +60,7 @@ type Collector struct {
 // Feed returns the feed of the page.
 func (p *Collector) Feed(log *slog.Logger) *livepage.Feed {
 	sources := livepage.Sources{
-		Process: p.process, Health: p.health, Sales: p.sales, Queue: p.queue, Bans: p.bans, Semaphores: p.Semaphores,
+		Process: p.process, Health: p.health, Sales: p.sales, Totals: p.totals, Queue: p.queue, Bans: p.bans, Semaphores: p.Semaphores,
 		Rules: p.Rules, Committed: p.Orders.Committed, RoundTrips: p.RoundTrips,
 	}
 	if p.Rooms != nil {
@@ -72,7 +78,7 @@ const (
 func (p *Collector) process() livepage.Process {
 	s := p.Gate.Stats()
 	out := livepage.Process{
-		Version: p.Health.Version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{},
+		Version: p.Health.Version, Rules: s.Version, Processes: max(1, s.Processes), Workers: p.workers(), Degraded: []string{},
 	}
 	if s.Degraded {
 		out.Degraded = append(out.Degraded, "Redis does not answer decisions")
@@ -88,12 +94,38 @@ func (p *Collector) process() livepage.Process {
 		out.Degraded = append(out.Degraded, "not reloaded, the last good content stays in force: "+strings.Join(outdated, ", "))
 	}
 	if demo := p.Health.DemoSecrets(); len(demo) > 0 {
-		out.Degraded = append(out.Degraded, "everybody knows the secrets of "+strings.Join(demo, ", "))
+		out.Warnings = append(out.Warnings, "everybody knows the secrets of "+strings.Join(demo, ", "))
 	}
 	if p.Degraded != nil {
 		out.Degraded = append(out.Degraded, p.Degraded()...)
 	}
+	if p.Invariants != nil {
+		if sales, violations, latest := p.Invariants(); sales > 0 {
+			out.Invariants = &livepage.Invariants{Sales: sales, Violations: violations, VerifiedAt: latest.UTC()}
+		}
+	}
 	return out
+}
+
+// programs of this repository that have a listener for orders, or commit them.
+const (
+	programAPI    = "api"
+	programWorker = "worker"
+)
+
+// workers counts the processes that commit orders; nil: unknown. An API may commit a few when a sale is rebuilt.
+func (p *Collector) workers() *int {
+	all, known := p.Orders.Processes()
+	if !known {
+		return nil
+	}
+	n := 0
+	for _, one := range all {
+		if one.Program == programWorker || one.Commits && one.Program != programAPI {
+			n++
+		}
+	}
+	return &n
 }
 
 func (p *Collector) health(ctx context.Context) ([]string, error) { return p.Health.Describe(ctx), nil }
@@ -151,6 +183,41 @@ func (p *Collector) sales(ctx context.Context) ([]livepage.Sale, error) {
 		}
 	}
 	return sales, nil
+}
+
+// totals counts the orders of the sales that the page lists, from their start until a day after their end.
+func (p *Collector) totals(ctx context.Context) ([]livepage.Totals, error) {
+	all, err := p.Orders.SaleStates()
+	if err != nil {
+		return nil, err
+	}
+	sales := make([]livepage.Sale, len(all))
+	states := make(map[string]*orders.SaleStatus, len(all))
+	for i := range all {
+		sales[i] = listed(&all[i])
+		states[all[i].ID] = &all[i]
+	}
+	slices.SortStableFunc(sales, livepage.CompareSales)
+	var list []livepage.Totals
+	for i := range sales[:min(len(sales), livepage.MostSales)] {
+		id := sales[i].Sale
+		if s := states[id]; s.Now.Before(s.StartsAt) || !s.VerifiedAt(s.Now) {
+			continue
+		}
+		t, err := p.Orders.Totals(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		counts := livepage.Totals{Sale: id, Items: make(map[string]livepage.ItemTotals, len(t.Items)), Orders: livepage.Orders{
+			Confirmed: t.Orders[orders.StatusConfirmed], Paid: t.Orders[orders.StatusPaid], Cancelled: t.Orders[orders.StatusCancelled],
+			Expired: t.Orders[orders.StatusExpired], Rejected: t.Orders[orders.StatusRejected], Refunds: t.Refunds,
+		}}
+		for item, n := range t.Items {
+			counts.Items[item] = livepage.ItemTotals(n)
+		}
+		list = append(list, counts)
+	}
+	return list, nil
 }
 
 // listed returns a sale without its items.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
@@ -23,6 +24,7 @@ import (
 // Info is what is known about a request. Its middleware and its handler fill it in; only they use it, one after the other.
 type Info struct {
 	ID      string
+	Began   time.Time
 	Caller  auth.Caller
 	Grant   auth.Grant         // on the internal listener
 	Placing bool               // an order; the page records its final result only

@@ -60,7 +60,7 @@ type rules interface {
 	// ChargeUnless is Charge, but does not refuse requests for which excused returns true.
 	ChargeUnless(ctx context.Context, within time.Duration, excused func(context.Context) bool) (context.Context, context.CancelFunc, error)
 	// Answered records how a request was answered.
-	Answered(err error, rule string, asked func() admission.Request)
+	Answered(r *request.Info, err error, rule string, asked func() admission.Request)
 }
 
 // Attempt is an attempt to place an order, after validation.
@@ -110,7 +110,7 @@ func (h *Placer) Place(ctx context.Context, in *placeInput) (*placeOutput, error
 	r := request.Of(ctx)
 	r.Placing = true
 	out, err := h.attempt(ctx, in)
-	h.Rules.Answered(err, "", func() admission.Request { return h.Rules.RequestOf(r) })
+	h.Rules.Answered(r, err, "", func() admission.Request { return h.Rules.RequestOf(r) })
 	return out, err
 }
 
