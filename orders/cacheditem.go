@@ -39,8 +39,9 @@ type itemState struct {
 	refreshing atomic.Bool
 	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item; 0: it was not, or has lost it since
 
-	unreadable atomic.Bool     // the server answered the latest look with an error
-	seen       [2]atomic.Int64 // the highest counts that this process knows of: of all writes to the item, and of its own
+	missing    atomic.Pointer[string] // why the latest look found that Redis lacks it, as in look.lua; nil: it did not
+	unreadable atomic.Bool            // the server answered the latest look with an error
+	seen       [2]atomic.Int64        // the highest counts that this process knows of: of all writes to the item, and of its own
 
 	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
 

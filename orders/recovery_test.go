@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,6 +92,47 @@ func TestASaleOutlivesRedis(t *testing.T) {
 					t.Errorf("%s asks again: %+v, want order %s", user, out, id)
 				}
 			}
+		})
+	}
+}
+
+// The sentence for operators does not confuse a Redis that was restarted with one that has lost the sale.
+func TestWhyASaleIsRebuiltIsNamed(t *testing.T) {
+	t.Parallel()
+	const restarted, lost = "Redis was restarted or replaced and still has them", "Redis has lost them"
+	for name, of := range map[string]struct {
+		lose func(*installation, *testenv.RedisServer)
+		want string
+	}{
+		"FLUSHALL":                     {func(in *installation, _ *testenv.RedisServer) { must(in.t, in.rdb.FlushAll(in.t.Context()).Err()) }, lost},
+		"restart with its file":        {func(_ *installation, r *testenv.RedisServer) { r.Restart() }, restarted},
+		"restart with an empty memory": {func(_ *installation, r *testenv.RedisServer) { r.RestartEmpty() }, lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			p := in.start()
+			sale := in.sale(p)
+			p.follows() // another process leads, and takes its time
+			of.lose(in, server)
+			eventually(t, "the condition is there", func() bool {
+				return slices.ContainsFunc(p.Conditions(t.Context()), func(c orders.Condition) bool {
+					if c.Cause != orders.CauseSales {
+						return false
+					}
+					for _, other := range []string{restarted, lost} {
+						if other != of.want && strings.Contains(c.Detail, other) {
+							t.Fatalf("it is %q, want %q", c.Detail, of.want)
+						}
+					}
+					return strings.HasPrefix(c.Detail, of.want) && strings.HasSuffix(c.Detail, ": "+sale.ID) // until Redis answers it is another one
+				})
+			})
+			p.mayLead()
+			eventually(t, "the sale is rebuilt", func() bool {
+				return !slices.ContainsFunc(p.Conditions(t.Context()), func(c orders.Condition) bool { return c.Cause == orders.CauseSales })
+			})
 		})
 	}
 }

@@ -29,7 +29,7 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 	generation := w.runIDs.Generation()
 	var compared *catalog // all items of it have been compared, by this generation
 	next := 0             // the item that the next turn begins with
-	shut := make(map[string]time.Time)
+	shut := make(map[string]shutSale)
 	return periodic.Woken(ctx, time.Second, w.checkNow, func() {
 		if w.checkForeign(ctx) {
 			return
@@ -83,47 +83,67 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 // shutMost is how long all sales that are open may be shut until the process calls itself not ready.
 const shutMost = 3 * time.Second
 
-// reportShut sets or clears the condition that sales cannot be ordered from because Redis does not have them. since has when each of them
-// was first found so.
-func (w *catalogWatch) reportShut(since map[string]time.Time) {
+// A shutSale is a sale that cannot be ordered from because Redis does not have it.
+type shutSale struct {
+	since time.Time // when it was first found so
+	why   string    // what was found first: lost or restarted; empty: it is being recovered already
+}
+
+// reportShut sets or clears the condition that sales cannot be ordered from because Redis does not have them. before has those that were found
+// so.
+func (w *catalogWatch) reportShut(before map[string]shutSale) {
 	c, generation := w.catalog.Load(), w.runIDs.Generation()
 	now, _ := w.clock.now()
-	var unreadable, rebuilt []string
+	var unreadable []string
+	rebuilt := make(map[string][]string) // by why
 	open, usable := 0, 0
 	for id, l := range c.sales {
-		shut, failed := false, false
+		shut, failed, why := false, false, ""
 		for _, ci := range l.cached {
-			shut = shut || ci.generation.Load() != generation
+			if ci.generation.Load() == generation {
+				continue
+			}
+			shut = true
 			failed = failed || ci.unreadable.Load()
+			// During a recovery the keys of its epoch may not be there yet.
+			if missing := ci.missing.Load(); missing != nil && l.EpochFloor == l.Epoch && *missing != "led" && why != "lost" {
+				why = *missing
+			}
 		}
 		shut = shut && !w.over(&l.Sale)
 		if !shut {
-			delete(since, id)
-		} else if since[id].IsZero() {
-			since[id] = time.Now()
+			delete(before, id)
+		} else if of, found := before[id]; !found || of.why == "" && why != "" {
+			before[id] = shutSale{cmp.Or(of.since, time.Now()), why}
 		}
 		if l.stateAt(now) == StateOpen {
-			if open++; !shut || time.Since(since[id]) < shutMost {
+			if open++; !shut || time.Since(before[id].since) < shutMost {
 				usable++
 			}
 		}
 		if shut && failed {
 			unreadable = append(unreadable, id)
 		} else if shut {
-			rebuilt = append(rebuilt, id)
+			rebuilt[before[id].why] = append(rebuilt[before[id].why], id)
 		}
 	}
-	for id := range since {
+	for id := range before {
 		if c.sales[id] == nil {
-			delete(since, id)
+			delete(before, id)
 		}
 	}
 	var details []string
 	if len(unreadable) > 0 {
 		details = append(details, "cannot be read in Redis: "+someOf(unreadable))
 	}
-	if len(rebuilt) > 0 {
-		details = append(details, "Redis has lost them or a part of them, and they are being rebuilt: "+someOf(rebuilt))
+	for _, of := range []struct{ why, text string }{
+		{"lost", "Redis has lost them or a part of them, and they are being rebuilt: "},
+		{"restarted", "Redis was restarted or replaced and still has them, but may lack the latest writes, so they are being rebuilt: "},
+		{"", "are being rebuilt: "},
+	} {
+		if sales := rebuilt[of.why]; len(sales) > 0 {
+			details = append(details, of.text+someOf(sales))
+		}
 	}
 	if details == nil {
 		w.conditions.clear(CauseSales)
@@ -164,8 +184,10 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 			failed++
 		case s.lost:
 			_ = w.forgotten(ci)
+			ci.missing.Store(&s.why)
 			lost = true
 		default:
+			ci.missing.Store(nil)
 			if ci.generation.Swap(generation) != generation {
 				ci.forget()
 			}
@@ -184,8 +206,9 @@ var errNoItem = errors.New("orders: no item could be compared with Redis")
 // A sighting is what the server that holds an item has of it.
 type sighting struct {
 	revision int64
-	lost     bool  // the server does not have the item as this process knows it, or the item is being recovered
-	err      error // of the server
+	lost     bool   // the server does not have the item as this process knows it, or the item is being recovered
+	why      string // it is lost: lost, led or restarted, as in look.lua
+	err      error  // of the server
 }
 
 // look returns what the servers have of items, in the same order.
@@ -205,7 +228,9 @@ func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting
 		}
 		reply, err := cmd.Slice()
 		d := decoder{reply: reply}
-		if seen[i].lost = err == nil && len(reply) == 0; err == nil && !seen[i].lost {
+		if seen[i].lost = err == nil && len(reply) == 1; seen[i].lost {
+			seen[i].why = d.string()
+		} else if err == nil {
 			seen[i].revision = d.int64()
 			items[i].saw(d.string())
 		}

@@ -195,7 +195,7 @@ func decode(v any) reply {
 		r.lease = micros(values[1])
 	case (r.word == isUnknown || r.word == isTooHeavy || r.word == isConflict) && len(values) == 2:
 		r.name, _ = values[1].(string)
-	case r.word == isLost, r.word == isReleased, r.word == isDefined, r.word == isStatus && len(values) == 11:
+	case r.word == isLost, r.word == isReleased, r.word == isDefined, r.word == isStatus && len(values) == 12:
 	default:
 		r.err = errReply
 	}

@@ -16,7 +16,8 @@ type Status struct {
 	Version        int           // of the definition, from 1
 	InUse          int           // total weight held
 	Waiting        int           // number of waiters
-	GrantsResumeIn time.Duration // time until grants resume after Redis has lost its data
+	GrantsResumeIn time.Duration // time until grants resume after Redis was restarted or replaced, or has lost its data
+	Restarted      bool          // grants pause since Redis was restarted or replaced, and it still had the semaphore; false: they do not, or it had lost it
 	Held           time.Duration // average holding time of recent permits; 0: unknown
 	Totals         Totals
 	Holders        []Holder // at most 1000, ordered by the end of their lease
@@ -93,7 +94,7 @@ func (s *Semaphore) status(v []any) (Status, error) {
 	}
 	st := Status{
 		Name: s.name, Limit: int(number(v[1])), Lease: micros(v[2]), Version: int(number(v[3])), InUse: int(number(v[4])), Waiting: int(number(v[5])),
-		Held: micros(v[6]), GrantsResumeIn: micros(v[7]),
+		Held: micros(v[6]), GrantsResumeIn: micros(v[7]), Restarted: number(v[7]) > 0 && number(v[11]) == 1,
 		Totals: Totals{number(counts[0]), number(counts[1]), micros(counts[2]), number(counts[3]), number(counts[4]), number(counts[5])},
 	}
 	for h := holders; len(h) > 0; h = h[7:] {

@@ -31,8 +31,12 @@ func (p permits) troubles() []string {
 	counts, _ := latest(p.counts)
 	var all []string
 	for i := range counts {
-		if counts[i].GrantsResumeIn > 0 {
-			all = append(all, "semaphore "+counts[i].Name+" grants no permits yet: Redis lost its data, holders register again")
+		switch c := &counts[i]; {
+		case c.GrantsResumeIn == 0:
+		case c.Restarted:
+			all = append(all, "semaphore "+c.Name+" grants no permits yet: Redis was restarted or replaced and kept its data, of which the latest may be missing; holders register again")
+		default:
+			all = append(all, "semaphore "+c.Name+" grants no permits yet: Redis lost its data, holders register again")
 		}
 	}
 	return all
@@ -47,7 +51,7 @@ var (
 	permitsWait      = describe("semaphore_waited_seconds_total", "Total time that callers waited before their permit was granted, in seconds.", "semaphore")
 	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that stopped waiting before a permit was granted.", "semaphore")
 	permitsLost      = describe("semaphore_lost_total", "Permits whose lease expired before they were released.", "semaphore")
-	permitsQuiet     = describe("semaphore_quiet_seconds", "Remaining time without new permits while holders register again after Redis lost its data, in seconds.", "semaphore")
+	permitsQuiet     = describe("semaphore_quiet_seconds", "Remaining time without new permits while holders register again after Redis was restarted or lost its data, in seconds.", "semaphore")
 	permitsAbandoned = describe("semaphore_abandoned_total", "Waiting callers whose process stopped without leaving the queue.", "semaphore")
 )
 

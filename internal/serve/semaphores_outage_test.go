@@ -8,7 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidegate/tidegate/internal/livepage"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // declared waits until the database has a definition. Before that, the program says what its file says.
@@ -113,4 +116,34 @@ func TestPermitsWithoutPostgres(t *testing.T) {
 	if s := c.standing("report"); s.Limit != 1 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestThePageSaysWhatHappenedToRedis: a Redis that was restarted with its data has not lost them.
+func TestThePageSaysWhatHappenedToRedis(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	s := openShop(t, startAPI(t, environment(server.URL(), databases.Postgres(t))), 1)
+	permit := func(holder string) {
+		t.Helper()
+		servetest.Until(t, http.StatusCreated, func() servetest.Answer {
+			return servetest.Once("POST", s.URL("internal")+"/v1/semaphores/report/permits", `{"holder":"`+holder+`"}`)
+		})
+	}
+	permit("nightly")
+	const restarted, lost = "Redis was restarted or replaced and kept its data", "Redis lost its data"
+	shows := func(want, never string) {
+		t.Helper()
+		s.frame(func(f *livepage.Frame) bool {
+			text := strings.Join(f.Process.Degraded, "\n")
+			if strings.Contains(text, never) {
+				t.Fatalf("the page shows %q, want %q", text, want)
+			}
+			return strings.Contains(text, "semaphore report grants no permits yet: "+want)
+		})
+	}
+	server.Restart()
+	shows(restarted, lost)
+	permit("weekly") // grants have resumed
+	server.RestartEmpty()
+	shows(lost, restarted)
 }

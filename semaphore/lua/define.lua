@@ -13,7 +13,7 @@ local function define(s, limit, lease, forgotten, absent)
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
     if not s.run then
       s.run = run
-      if forgotten > 0 then s.broke, s.quiet = now, now + forgotten end
+      if forgotten > 0 then s.broke, s.kept, s.quiet = now, 0, now + forgotten end
     end
     if lease < s.longest then
       s.longest_until = math.max(s.longest_until, now + s.longest) -- by then all permits have been renewed with the shorter lease
@@ -39,7 +39,7 @@ end
 --
 -- Replies status, limit or -1, lease, version, weight held, number of waiters, mean holding time, µs until grants resume, counts of
 -- granted, waited, waited_us, timed_out, lost and abandoned; a list of holders (key, token, weight, holder, since, lease end, also each);
--- one of waiters (key, weight, holder, since each).
+-- one of waiters (key, weight, holder, since each); 1 if grants have paused because another server has the semaphore, 0 if it was lost.
 local function status(s, list)
   local counts, holders, waiters = {}, {}, {}
   for i, name in ipairs({ 'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }) do counts[i] = s[name] end
@@ -59,5 +59,5 @@ local function status(s, list)
       for _, v in ipairs({ key, e.weight, e.holder, e.since }) do waiters[#waiters + 1] = v end
     end
   end
-  return { 'status', s.limit or -1, s.lease, s.version, s.used, s.size, s.hold, math.max(0, s.quiet - now), counts, holders, waiters }
+  return { 'status', s.limit or -1, s.lease, s.version, s.used, s.size, s.hold, math.max(0, s.quiet - now), counts, holders, waiters, s.kept }
 end

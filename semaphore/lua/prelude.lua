@@ -36,7 +36,7 @@ if redis.acl_check_cmd and not redis.acl_check_cmd(verb, prefix .. process) then
 end
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'none'
 
-local FIELDS = { 'limit', 'lease', 'longest', 'longest_until', 'version', 'last', 'broke', 'quiet', 'hold',
+local FIELDS = { 'limit', 'lease', 'longest', 'longest_until', 'version', 'last', 'broke', 'kept', 'quiet', 'hold',
   'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }
 
 local semaphores, granted, served = {}, {}, 0
@@ -198,7 +198,7 @@ local function open(i)
   if now >= s.longest_until then s.longest = s.lease end
   s.limit = s.was.limit
   if s.run and s.run ~= run then
-    s.run, s.broke, s.quiet = run, now, now + s.longest
+    s.run, s.broke, s.kept, s.quiet = run, now, 1, now + s.longest
   end
   begin(s, stored)
   -- The holders are authoritative. Their weights are summed each time, so the total cannot drift.
