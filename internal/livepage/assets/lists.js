@@ -1,7 +1,7 @@
 // The queue, semaphores, rules and bans.
 
 import {$, el, fill, gauge, keyed, put} from './dom.js';
-import {count, duration, rate, seconds, visible} from './format.js';
+import {count, duration, rate, seconds, time, visible} from './format.js';
 import {change} from './actions.js';
 
 /** isOld tells whether the numbers of a part are not those of now. */
@@ -31,13 +31,16 @@ function say(node, label, value) {
   put($('.value', node), value);
 }
 
-export function drawQueue(parent, part, window) {
+/** oldest is how long the oldest order waits, and since when. */
+export const oldest = (q, now) => `${duration(q.oldest_ms)}, since ${time(Date.parse(now) - q.oldest_ms)}`;
+
+export function drawQueue(parent, part, window, now) {
   if (!told(parent, part)) return;
   const q = part.value;
   const facts = [
     ['accepted, not yet committed', count(q.waiting)],
     ['tasks in progress', count(q.in_progress)],
-    ['oldest order', q.waiting ? duration(q.oldest_ms) + ' old' : '–'],
+    ['oldest order', q.waiting ? 'waits for ' + oldest(q, now) : '–'],
     ['committed', `${rate(q.committed * 1000 / window)}/s, counted over ${seconds(window)}`],
     ['dead letters', count(q.dead.length) + (q.more_dead ? ' and more' : '')],
   ];

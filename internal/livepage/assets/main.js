@@ -1,7 +1,7 @@
 // The page: takes the stream, and hands each frame to those who show a part of it.
 
 import {$, el, keyed, put} from './dom.js';
-import {duration, seconds, time} from './format.js';
+import {duration, plural, seconds, time} from './format.js';
 import {drawTiles} from './tiles.js';
 import {Chart} from './chart.js';
 import {remember} from './curve.js';
@@ -12,7 +12,7 @@ import {drawLatest} from './latest.js';
 import {here} from './actions.js';
 import {onChange, role} from './session.js';
 
-const chart = new Chart($('#chart'));
+const chart = new Chart($('#chart'), $('#took'));
 let heard = 0;
 
 function state(text, kind) {
@@ -21,11 +21,12 @@ function state(text, kind) {
 }
 
 function draw(frame) {
-  const p = frame.process, degraded = p.degraded;
+  const p = frame.process, warnings = p.warnings ?? [], degraded = p.degraded.filter((text) => !warnings.includes(text));
   document.documentElement.dataset.seq = frame.seq;
-  keyed($('#degraded'), degraded, (text) => text, (text) => el('li', {}, text), () => {});
+  list($('#degraded'), degraded);
+  list($('#warnings'), warnings);
   state(degraded.length ? 'degraded' : 'live', degraded.length ? 'bad' : 'good');
-  put($('#about'), `${time(frame.at)} · counted over ${seconds(frame.window_ms)} · rules ${p.rules} · ${p.processes === 1 ? '1 API' : p.processes + ' APIs'} · version ${p.version}`);
+  put($('#about'), `${time(frame.at)} · counted over ${seconds(frame.window_ms)} · rules ${p.rules} · ${plural(p.processes, 'API')}${p.workers === undefined ? '' : ' · ' + plural(p.workers, 'worker')} · version ${p.version}`);
   for (const part of parts) {
     try {
       part(frame);
@@ -35,12 +36,15 @@ function draw(frame) {
   }
 }
 
+// By their places: a text that counts seconds stays the same element.
+const list = (parent, texts) => keyed(parent, texts.map((text, i) => ({text, i})), ({i}) => i, () => el('li'), (node, {text}) => put(node, text));
+
 const parts = [
   (frame) => drawTiles($('#tiles'), frame),
   (frame) => drawSales($('#sales .list'), frame.sales, frame.more_sales, frame.at),
   (frame) => drawRooms($('#rooms'), frame.rooms, frame.more_rooms, frame.at),
   (frame) => chart.add(frame),
-  (frame) => drawQueue($('#queue .list'), frame.queue, frame.window_ms),
+  (frame) => drawQueue($('#queue .list'), frame.queue, frame.window_ms, frame.at),
   (frame) => drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores, frame.at),
   (frame) => drawRules($('#rules .list'), frame),
   (frame) => drawShards($('#shards .list'), frame.process.shards),

@@ -15,7 +15,7 @@ export async function role() {
 function show({role, name, expires_at: expires}) {
   document.body.dataset.role = role;
   leave.hidden = !expires;
-  leave.title = expires ? `${name}, ${role}` : '';
+  put($('#who'), role && `${name}, ${role}`);
   form.hidden = role !== '';
 }
 
