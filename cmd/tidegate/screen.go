@@ -60,6 +60,7 @@ var (
 	bold  = lipgloss.NewStyle().Bold(true)
 	faint = lipgloss.NewStyle().Faint(true)
 	good  = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+	low   = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
 	bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
@@ -68,9 +69,9 @@ q, Esc, Ctrl-C   quit
 ?                show or hide this help
 
 Requests, rules and decisions are counted by the connected server, in the time that is shown.
-Sales, pending orders, semaphores and bans are those of all servers.
+Sales, waiting rooms, pending orders, semaphores and bans are those of all servers.
 Parts marked "old" could not be updated and show their last numbers.
-To change something, use the page of the internal listener, or tidegate sales, orders, bans and semaphores.
+To change something, use the page of the internal listener, or tidegate sales, rooms, orders, bans and semaphores.
 `
 
 // text returns all lines, cut to the width and height of the screen.
@@ -106,24 +107,36 @@ func (s screen) text() string {
 func (s screen) body() []string {
 	f := s.frame
 	b := &sections{width: s.width, at: f.At}
-	apis := fmt.Sprintf("%d APIs", f.Process.Processes)
-	if f.Process.Processes == 1 {
-		apis = "1 API"
+	p := &f.Process
+	running := plural(p.Processes, "API")
+	if p.Workers != nil {
+		running += " · " + plural(*p.Workers, "worker")
 	}
-	head := fmt.Sprintf("tidegate %s · rules %s · %s · %s", harmless(f.Process.Version), harmless(f.Process.Rules), apis, f.At.Local().Format(time.TimeOnly))
+	head := fmt.Sprintf("tidegate %s · %s · rules %s · %s", harmless(p.Version), running, harmless(p.Rules), f.At.Local().Format(time.TimeOnly))
 	b.add("%s", bold.Render(head))
-	for _, what := range f.Process.Degraded {
-		b.add("%s", bad.Render("! "+harmless(what)))
+	for _, what := range p.Degraded {
+		style := bad
+		if slices.Contains(p.Warnings, what) {
+			style = low
+		}
+		b.add("%s", style.Render("! "+harmless(what)))
 	}
 	unknown(b, "sales", f.Sales)
+	unknown(b, "waiting rooms", f.Rooms)
 	unknown(b, "pending orders", f.Queue)
 	unknown(b, "semaphores", f.Semaphores)
 	unknown(b, "bans", f.Bans)
 	b.answers(f)
+	b.verified(p.Invariants)
 	if sales := f.Sales.Known(); sales != nil {
 		b.head("SALES, free/stock", f.Sales.AgeMS, f.Sales.Error)
 		b.sales(*sales)
 		b.more("", f.MoreSales)
+	}
+	if rooms := f.Rooms.Known(); rooms != nil && len(*rooms) > 0 {
+		b.head("WAITING ROOMS", f.Rooms.AgeMS, f.Rooms.Error)
+		b.rooms(*rooms)
+		b.more("", f.MoreRooms)
 	}
 	if queue := f.Queue.Known(); queue != nil {
 		b.head("PENDING ORDERS", f.Queue.AgeMS, f.Queue.Error)
@@ -225,6 +238,52 @@ func (b *sections) answers(f *livepage.Frame) {
 		}
 		b.row(strings.ReplaceAll(answer, "_", " "), text)
 	}
+	if l := f.Latency; l != nil {
+		b.row("time to answer", fmt.Sprintf("p50 %s, p99 %s", micros(l.P50US), micros(l.P99US)))
+	}
+}
+
+// verified renders the results of the latest verifications.
+func (b *sections) verified(v *livepage.Invariants) {
+	switch {
+	case v == nil:
+		b.row("invariants", "not verified by this server lately")
+	case v.Violations > 0:
+		b.row("invariants", bad.Render(fmt.Sprintf("%s, verified %s ago: tidegate verify", plural(v.Violations, "violation"), span(b.at.Sub(v.VerifiedAt)))))
+	default:
+		b.row("invariants", fmt.Sprintf("hold in %s, verified %s ago", plural(v.Sales, "sale"), span(b.at.Sub(v.VerifiedAt))))
+	}
+}
+
+// rooms renders who waits in each room.
+func (b *sections) rooms(all []livepage.Room) {
+	for _, r := range all {
+		text := fmt.Sprintf("%s, %d waiting, %d had their turn", harmless(r.Phase), r.Waiting, r.Served)
+		switch starts := r.StartsAt.Sub(b.at); {
+		case r.Phase == "closed" || r.Phase == "exhausted":
+		case starts > 0:
+			text += ", turns in " + span(starts)
+		default:
+			text += fmt.Sprintf(", %d admitted/min", r.Admitted)
+		}
+		b.row(r.Room, text)
+	}
+}
+
+// plural formats a number of things.
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// micros formats microseconds.
+func micros(us int64) string {
+	if d := time.Duration(us) * time.Microsecond; d >= 10*time.Millisecond {
+		return d.Round(time.Millisecond).String()
+	}
+	return fmt.Sprintf("%.1fms", float64(us)/1000)
 }
 
 func (b *sections) sales(all []livepage.Sale) {
@@ -241,6 +300,9 @@ func (b *sections) sales(all []livepage.Sale) {
 			switch {
 			case it.Free != nil && free == 0:
 				text += " sold out"
+				if it.SoldOutAt != nil {
+					text += " at " + moment(*it.SoldOutAt, b.at)
+				}
 			case it.PerSecond > 0:
 				text += fmt.Sprintf(" sold out in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
 			case b.at.Before(sale.StartsAt) && !sale.Draft: // a draft does not open by itself
@@ -252,14 +314,25 @@ func (b *sections) sales(all []livepage.Sale) {
 			case sale.State != "open":
 				text += ", " + harmless(sale.State)
 			}
+			if it.Cancelled+it.Expired > 0 {
+				text += fmt.Sprintf(", %d came back", it.Cancelled+it.Expired)
+			}
 			b.gauge(sale.Sale+" "+it.Item, free, it.Stock, text)
 		}
 		b.more(" of "+harmless(sale.Sale), sale.MoreItems)
+		if o := sale.Orders; o != nil && o.Paid+o.Confirmed+o.Cancelled+o.Expired+o.Refunds > 0 {
+			text := fmt.Sprintf("%d paid, %d confirmed, %d cancelled, %d expired", o.Paid, o.Confirmed, o.Cancelled, o.Expired)
+			if o.Refunds > 0 {
+				text = low.Render(plural(o.Refunds, "refund")+" due") + ", " + text
+			}
+			b.row("orders", text)
+		}
 	}
 }
 
 func (b *sections) queue(q *livepage.Queue, windowMS int64) {
-	text := fmt.Sprintf("%d waiting, oldest %s, %d in progress, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InProgress, perSecond(q.Committed, windowMS))
+	oldest := time.Duration(q.OldestMS) * time.Millisecond
+	text := fmt.Sprintf("%d waiting, oldest %s, since %s, %d in progress, %s committed", q.Waiting, span(oldest), b.at.Add(-oldest).Local().Format(time.TimeOnly), q.InProgress, perSecond(q.Committed, windowMS))
 	if q.Waiting == 0 {
 		text = perSecond(q.Committed, windowMS) + " committed, none waiting"
 	}
@@ -293,6 +366,14 @@ func span(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
+}
+
+// moment formats a time, with its date unless it is of the last 12 hours.
+func moment(at, now time.Time) string {
+	if now.Sub(at) < 12*time.Hour {
+		return at.Local().Format(time.TimeOnly)
+	}
+	return at.Local().Format(time.DateTime)
 }
 
 // bar renders n of all as blocks.

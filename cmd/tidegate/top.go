@@ -28,7 +28,7 @@ func topCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show the live page of the internal listener in a terminal",
-		Long: "Show live requests, sales, pending orders and semaphores: the same numbers as the page of the internal listener.\n" +
+		Long: "Show live requests, sales, waiting rooms, pending orders and semaphores: the same numbers as the page of the internal listener.\n" +
 			"Press q to quit. Without a terminal, one frame is printed after the other. NO_COLOR disables colours.",
 		Args: named, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

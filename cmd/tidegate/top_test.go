@@ -26,15 +26,20 @@ func part[T any](value T) *livepage.Part[T] { return &livepage.Part[T]{Value: &v
 // busy is a frame in which everything happens.
 func busy() *livepage.Frame {
 	f := &livepage.Frame{
-		At: noon, WindowMS: 1003, Process: livepage.Process{Version: "v1", Rules: "abc", Processes: 2, Degraded: []string{"Redis does not answer decisions"}},
-		Answers: map[string]uint64{livepage.Admitted: 200, "sold_out": 1200, "rate_limited": 37},
-		Rules:   []livepage.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}}, MoreRules: 2,
+		At: noon, WindowMS: 1003, Process: livepage.Process{Version: "v1", Rules: "abc", Processes: 2, Workers: new(1), Degraded: []string{"Redis does not answer decisions", "everybody knows the secrets of SECRET"}, Warnings: []string{"everybody knows the secrets of SECRET"}, Invariants: &livepage.Invariants{Sales: 3, VerifiedAt: noon.Add(-12 * time.Second)}},
+		Answers: map[string]uint64{livepage.Admitted: 200, "sold_out": 1200, "rate_limited": 37}, Latency: &livepage.Latency{P50US: 812, P99US: 48_400},
+		Rules: []livepage.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}}, MoreRules: 2,
 		Latest: []livepage.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: livepage.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
 		Sales: part([]livepage.Sale{
-			{Sale: "flash", State: "open", Items: []livepage.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0)}}, MoreItems: 14},
+			{Sale: "flash", State: "open", Items: []livepage.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0), Cancelled: 2, Expired: 3, SoldOutAt: new(noon.Add(-time.Minute))}}, MoreItems: 14, Orders: &livepage.Orders{Paid: 300, Confirmed: 75, Cancelled: 2, Expired: 3, Refunds: 1}},
 			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []livepage.Item{{Item: "hat", Stock: 7, Free: new(7)}}},
 			{Sale: "next", State: "scheduled", Draft: true, StartsAt: noon.Add(time.Hour), Items: []livepage.Item{{Item: "cap", Stock: 1, Free: new(1)}}},
-		}), MoreSales: 9, MoreSemaphores: 1,
+		}), MoreSales: 9, MoreSemaphores: 1, MoreRooms: 1,
+		Rooms: part([]livepage.Room{
+			{Room: "hall", Phase: "serving", Waiting: 120, Served: 40, Admitted: 12, StartsAt: noon.Add(-time.Hour)},
+			{Room: "later", Phase: "gathering", Waiting: 7, StartsAt: noon.Add(time.Hour)},
+			{Room: "old", Phase: "exhausted", Waiting: 3, Served: 9, StartsAt: noon.Add(-time.Hour)},
+		}),
 		Queue:      part(livepage.Queue{Waiting: 42, InProgress: 7, OldestMS: 1234, Committed: 180, Dead: []livepage.Dead{{OrderID: "01"}}, MoreDead: true}),
 		Semaphores: part([]livepage.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
 		Bans:       part(livepage.Bans{Count: 1, Bans: []livepage.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
@@ -45,24 +50,34 @@ func busy() *livepage.Frame {
 
 // What a terminal of each width shows of it.
 var shown = map[int]string{
-	40: `tidegate v1 · rules abc · 2 APIs · 12:0…
+	40: `tidegate v1 · 2 APIs · 1 worker · rules…
 ! Redis does not answer decisions
+! everybody knows the secrets of SECRET
 
 REQUESTS  1433/s  in the last 1.0s
   admitted      199/s ███
   rate limi…     37/s
   sold out     1196/s █████████████████…
+  time to a… p50 0.8ms, p99 48ms
+  invariants hold in 3 sales, verified …
 
 SALES, free/stock
   flash tic… 125/500 sold out in 10s at…
-  flash pos… 0/10 sold out
+  flash pos… 0/10 sold out at 11:59:00,…
   and 14 more of flash
+  orders     1 refund due, 300 paid, 75…
   a-sale-wh… 7/7 starts in 1h30m0s, sch…
   next cap   1/1, draft
   and 9 more
 
+WAITING ROOMS
+  hall       serving, 120 waiting, 40 h…
+  later      gathering, 7 waiting, 0 ha…
+  old        exhausted, 3 waiting, 9 ha…
+  and 1 more
+
 PENDING ORDERS  4.0s old  no answer
-  42 waiting, oldest 1.2s, 7 in progres…
+  42 waiting, oldest 1.2s, since 11:59:…
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -79,24 +94,34 @@ BANS 1
 LAST DECISIONS
   ada        12:00:00 admitted         …
   東京の買…  12:00:00 rate_limited     …`,
-	80: `tidegate v1 · rules abc · 2 APIs · 12:00:00
+	80: `tidegate v1 · 2 APIs · 1 worker · rules abc · 12:00:00
 ! Redis does not answer decisions
+! everybody knows the secrets of SECRET
 
 REQUESTS  1433/s  in the last 1.0s
   admitted                199/s ██████
   rate limited             37/s █
   sold out               1196/s ████████████████████████████████████████
+  time to answer       p50 0.8ms, p99 48ms
+  invariants           hold in 3 sales, verified 12s ago
 
 SALES, free/stock
   flash ticket         ████░░░░░░░░░░░░░░ 125/500 sold out in 10s at 12.5/s
-  flash poster         ░░░░░░░░░░░░░░░░░░ 0/10 sold out
+  flash poster         ░░░░░░░░░░░░░░░░░░ 0/10 sold out at 11:59:00, 5 came back
   and 14 more of flash
+  orders               1 refund due, 300 paid, 75 confirmed, 2 cancelled, 3 exp…
   a-sale-whose-name-i… ██████████████████ 7/7 starts in 1h30m0s, scheduled
   next cap             ██████████████████ 1/1, draft
   and 9 more
 
+WAITING ROOMS
+  hall                 serving, 120 waiting, 40 had their turn, 12 admitted/min
+  later                gathering, 7 waiting, 0 had their turn, turns in 1h0m0s
+  old                  exhausted, 3 waiting, 9 had their turn
+  and 1 more
+
 PENDING ORDERS  4.0s old  no answer
-  42 waiting, oldest 1.2s, 7 in progress, 179/s committed
+  42 waiting, oldest 1.2s, since 11:59:58, 7 in progress, 179/s committed
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -113,24 +138,34 @@ BANS 1
 LAST DECISIONS
   ada                  12:00:00 admitted           POST /v1/sales/flash/orders
   東京の買い手         12:00:00 rate_limited       POST /v1/sales/flash/orders`,
-	200: `tidegate v1 · rules abc · 2 APIs · 12:00:00
+	200: `tidegate v1 · 2 APIs · 1 worker · rules abc · 12:00:00
 ! Redis does not answer decisions
+! everybody knows the secrets of SECRET
 
 REQUESTS  1433/s  in the last 1.0s
   admitted                          199/s ████████████████
   rate limited                       37/s ███
   sold out                         1196/s ████████████████████████████████████████████████████████████████████████████████████████████████████
+  time to answer                 p50 0.8ms, p99 48ms
+  invariants                     hold in 3 sales, verified 12s ago
 
 SALES, free/stock
   flash ticket                   ████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 125/500 sold out in 10s at 12.5/s
-  flash poster                   ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 0/10 sold out
+  flash poster                   ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 0/10 sold out at 11:59:00, 5 came back
   and 14 more of flash
+  orders                         1 refund due, 300 paid, 75 confirmed, 2 cancelled, 3 expired
   a-sale-whose-name-is-very-lon… ████████████████████████████████████████████████ 7/7 starts in 1h30m0s, scheduled
   next cap                       ████████████████████████████████████████████████ 1/1, draft
   and 9 more
 
+WAITING ROOMS
+  hall                           serving, 120 waiting, 40 had their turn, 12 admitted/min
+  later                          gathering, 7 waiting, 0 had their turn, turns in 1h0m0s
+  old                            exhausted, 3 waiting, 9 had their turn
+  and 1 more
+
 PENDING ORDERS  4.0s old  no answer
-  42 waiting, oldest 1.2s, 7 in progress, 179/s committed
+  42 waiting, oldest 1.2s, since 11:59:58, 7 in progress, 179/s committed
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -152,7 +187,7 @@ LAST DECISIONS
 func TestScreen(t *testing.T) {
 	for width, want := range shown {
 		clock := noon.Local().Format(time.TimeOnly)
-		want = strings.NewReplacer("12:00:00", clock, "12:0…", clock[:4]+"…").Replace(want)
+		want = strings.NewReplacer("12:00:00", clock, "12:0…", clock[:4]+"…", "11:59:00", noon.Add(-time.Minute).Local().Format(time.TimeOnly), "11:59:58", noon.Add(-1234*time.Millisecond).Local().Format(time.TimeOnly), "11:59:…", noon.Add(-time.Minute).Local().Format("15:04:")+"…").Replace(want)
 		if got := ansi.Strip(screen{frame: busy(), width: width}.text()); got != want {
 			t.Errorf("%d cells:\n%s", width, cmp.Diff(want, got))
 		}
