@@ -65,6 +65,7 @@ func TestThePage(t *testing.T) {
 func atRest(at *installation, b testenv.Tab) {
 	b.Until(`document.querySelector('#sales').innerText.includes('No sale is defined')`)
 	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders'`)
+	b.Until(`document.querySelector('.k-workers b').innerText === '1' && document.querySelector('.k-workers .what').innerText === 'worker · 1 API'`)
 	b.Picture("live/rest-1280-light.png", 1280, 900, "light")
 	b.Picture("live/rest-320-dark.png", 320, 700, "dark")
 }
@@ -117,6 +118,8 @@ func aCrowdComes(at *installation, b testenv.Tab) {
 		at.t.Errorf("the page says %s left; %d of %d are sold", free, sold, stock)
 	}
 	b.Until(`document.querySelector('#queue .fact .value').innerText === '0'`) // and it is over
+	b.Until(fmt.Sprintf(`document.querySelector('.sale .totals').innerText === 'Orders: %d confirmed'`, stock))
+	b.Until(`/^all 240, at \d\d:\d\d:\d\d$/.test(document.querySelector('.item .left span').innerText)`)
 }
 
 // metric are the values of a metric by its label; pattern matches both.

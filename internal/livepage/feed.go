@@ -48,7 +48,8 @@ type Feed struct {
 	pages    atomic.Int32
 
 	sales      *recent.Source[[]Sale]
-	totals     *recent.Source[counted]
+	totals     *recent.Source[[]Totals]
+	counting   atomic.Int64 // how long the latest call of Sources.Totals took, also if it failed
 	rooms      *recent.Source[[]Room]
 	queue      *recent.Source[Queue]
 	semaphores *recent.Source[[]Semaphore]
@@ -76,12 +77,6 @@ type summary struct {
 	Latency  *Latency          `json:"latency,omitempty"`
 }
 
-// counted is what Sources.Totals returned, and how long that took.
-type counted struct {
-	sales []Totals
-	took  time.Duration
-}
-
 // NewFeed returns a feed of the data of r and the sources.
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	f := &Feed{
@@ -89,15 +84,14 @@ func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 		sales: recent.New(askWithin, s.Sales), rooms: recent.New(askWithin, s.Rooms), queue: recent.New(askWithin, s.Queue), semaphores: recent.New(askWithin, s.Semaphores),
 		bans: recent.New(askWithin, s.Bans), health: recent.New(askWithin, s.Health),
 	}
-	var count func(context.Context) (counted, error)
+	f.totals = recent.New[[]Totals](askWithin, nil)
 	if s.Totals != nil {
-		count = func(ctx context.Context) (counted, error) {
+		f.totals = recent.New(askWithin, func(ctx context.Context) ([]Totals, error) {
 			began := time.Now()
-			sales, err := s.Totals(ctx)
-			return counted{sales, time.Since(began)}, err
-		}
+			defer func() { f.counting.Store(int64(time.Since(began))) }()
+			return s.Totals(ctx)
+		})
 	}
-	f.totals = recent.New(askWithin, count)
 	return f
 }
 
@@ -176,7 +170,7 @@ func (f *Feed) frame(now, before counts, at time.Time, window time.Duration, wat
 	}
 	frame.bound()
 	if totals := part(f.totals, at); totals.Known() != nil {
-		frame.addTotals(totals.Value.sales, totals.AgeMS)
+		frame.addTotals(*totals.Value, totals.AgeMS)
 	}
 	return frame
 }
@@ -297,7 +291,7 @@ func (f *Feed) close(frames chan []byte) {
 func (f *Feed) askAll(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	f.totals.Ask(ctx, countPause*f.totals.Last().Value.took)
+	f.totals.Ask(ctx, countPause*time.Duration(f.counting.Load()))
 	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.rooms.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
 		select {
 		case <-done:

@@ -241,3 +241,57 @@ func TestTheHistoryIsOfFiveMinutes(t *testing.T) {
 		t.Errorf("%d frames, from %v to %v", n, f.history[0].At, f.history[n-1].At)
 	}
 }
+
+// What the database counts is added to the sales, and it is asked for a twentieth of the time at most.
+func TestTotalsOfTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sold := time.Now().UTC()
+		var asks atomic.Int32
+		r := NewRecorder()
+		f, stop := feeding(t, r, Sources{
+			Process: func() Process { return Process{Degraded: []string{"a fault"}, Warnings: []string{"a warning"}} },
+			Health:  func(context.Context) ([]string, error) { return []string{"another fault"}, nil },
+			Sales: func(context.Context) ([]Sale, error) {
+				return []Sale{
+					{Sale: "flash", State: "open", Items: []Item{{Item: "shoe", Stock: 9, Free: new(0)}, {Item: "hat", Stock: 9, Free: new(1)}}},
+					{Sale: "next", State: "scheduled", Items: []Item{{Item: "cap", Stock: 9, Free: new(0)}}},
+				}, nil
+			},
+			Totals: func(context.Context) ([]Totals, error) {
+				time.Sleep(500 * time.Millisecond)
+				if asks.Add(1) > 1 {
+					return nil, errors.New("away") // which costs as much
+				}
+				items := map[string]ItemTotals{"shoe": {Cancelled: 1, Expired: 2, Latest: sold}, "hat": {Latest: sold}}
+				return []Totals{{Sale: "flash", Orders: Orders{Paid: 7, Refunds: 3}, Items: items}}, nil
+			},
+		})
+		defer stop()
+		frames, _ := opened(t, f)
+		r.Answered(Admitted, "", 3*time.Millisecond, func() admission.Request { return admission.Request{} })
+		if first := next(t, frames); (*first.Sales.Value)[0].Orders != nil || first.Latency == nil || first.Latency.P50US != 3072 {
+			t.Errorf("%+v, and %+v", first, first.Latency)
+		}
+		frame := next(t, frames)
+		if got, want := fmt.Sprint(frame.Process.Degraded, frame.Process.Warnings), "[a fault another fault a warning] [a warning]"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		flash, later := (*frame.Sales.Value)[0], (*frame.Sales.Value)[1]
+		if flash.Orders == nil || *flash.Orders != (Orders{AgeMS: 500, Paid: 7, Refunds: 3}) || later.Orders != nil || frame.Latency != nil {
+			t.Errorf("%+v\n%+v", flash.Orders, later)
+		}
+		shoe, hat := flash.Items[0], flash.Items[1]
+		if shoe.Cancelled != 1 || shoe.Expired != 2 || shoe.SoldOutAt == nil || !shoe.SoldOutAt.Equal(sold) || hat.SoldOutAt != nil || later.Items[0].SoldOutAt != nil {
+			t.Errorf("%+v\n%+v", shoe, hat)
+		}
+		for range 28 {
+			frame = next(t, frames)
+		}
+		if orders := (*frame.Sales.Value)[0].Orders; orders == nil || orders.AgeMS < 28_000 {
+			t.Errorf("the last numbers are %+v", orders)
+		}
+		if n := asks.Load(); n != 3 { // every 10.5 s
+			t.Errorf("the database was asked %d times in 30 s", n)
+		}
+	})
+}

@@ -43,7 +43,7 @@ func (p *Part[T]) Known() *T {
 	return p.Value
 }
 
-// Latency is how long answers took, from the arrival of the request. The values are up to a tenth too high.
+// Latency is how long answers took, from the arrival of the request. The values are up to an eighth too high.
 type Latency struct {
 	P50US int64 `json:"p50_us"`
 	P99US int64 `json:"p99_us"`

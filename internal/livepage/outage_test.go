@@ -94,7 +94,10 @@ func (s *stage) show(t *testing.T, frame livepage.Frame) {
 		frame.Answers = map[string]uint64{}
 	}
 	frame.WindowMS = 1000
-	frame.Process.Degraded, frame.Rules, frame.Latest = []string{}, []livepage.Rule{{Name: "orders"}}, []livepage.Answer{}
+	if frame.Process.Degraded == nil {
+		frame.Process.Degraded = []string{}
+	}
+	frame.Rules, frame.Latest = []livepage.Rule{{Name: "orders"}}, []livepage.Answer{}
 	select {
 	case s.frames <- &frame:
 	case <-time.After(30 * time.Second):

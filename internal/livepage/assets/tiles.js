@@ -16,7 +16,7 @@ export function drawTiles(parent, frame) {
       name: 'limited', text: rate(refused), unit: '/s', level: perSecond.unable ? 'unable' : '',
       label: 'refused' + (perSecond.challenged ? `, ${rate(perSecond.challenged)}/s challenged` : '') + (perSecond.unable ? `, ${rate(perSecond.unable)}/s unavailable` : ''),
     },
-    {name: 'took', label: frame.latency ? `answers: p50; p99 ${latency(frame.latency.p99_us)}` : 'no answers in the last second', ...withUnit(frame.latency ? latency(frame.latency.p50_us) : '–')},
+    {name: 'took', label: frame.latency ? `answer p50 · p99 ${latency(frame.latency.p99_us)}` : 'no answers in the last second', ...withUnit(frame.latency ? latency(frame.latency.p50_us) : '–')},
     {name: 'workers', label: `${workers === 1 ? 'worker' : 'workers'} · ${plural(processes, 'API')}`, text: workers === undefined ? '–' : count(workers), level: workers === 0 ? 'bad' : ''},
     {name: 'committed', label: 'orders committed', text: queue ? rate(queue.committed * 1000 / frame.window_ms) : '–', unit: queue ? '/s' : '', old},
     {name: 'waiting', label: 'pending orders' + (queue?.waiting ? `, the oldest for ${oldest(queue, frame.at)}` : ''), text: queue ? rate(queue.waiting) : '–', old, level: late(queue)},
