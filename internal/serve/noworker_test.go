@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// TestNoWorkerRuns: an API without a worker serves for 30 s, and readyz, the page and the refusals say what is missing.
+// TestNoWorkerRuns: an API without a worker serves for 30 s, and readyz, the page and the refusals name what is missing.
 func TestNoWorkerRuns(t *testing.T) {
 	t.Parallel()
 	env := environment(testenv.Redis(t), databases.Postgres(t))

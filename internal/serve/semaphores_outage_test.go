@@ -118,8 +118,8 @@ func TestPermitsWithoutPostgres(t *testing.T) {
 	}
 }
 
-// TestThePageSaysWhatHappenedToRedis: a Redis that was restarted with its data has not lost them.
-func TestThePageSaysWhatHappenedToRedis(t *testing.T) {
+// TestThePageNamesWhatHappenedToRedis: a Redis that was restarted with its data has not lost them.
+func TestThePageNamesWhatHappenedToRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	s := openShop(t, startAPI(t, environment(server.URL(), databases.Postgres(t))), 1)

@@ -111,7 +111,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestLive: who beats is alive, and a process that was killed long ago, and is still on the list, is not.
+// TestLive: a process that sends heartbeats is alive, and one that was killed long ago, and is still on the list, is not.
 func TestLive(t *testing.T) {
 	start := time.Now()
 	var s Observer
