@@ -167,8 +167,12 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe desc
 		return fmt.Errorf("migrations: read the schema's version: %w", err)
 	}
 	if have < want {
-		return fmt.Errorf("%w: it is at version %d, this program needs %d: run make migrate, or start with MIGRATE=true",
-			ErrOutdated, have, want)
+		upgrade := "migrations.Postgres"
+		if dialect == goose.DialectSQLite3 {
+			upgrade = "migrations.SQLite"
+		}
+		return fmt.Errorf("%w: it is at version %d, this program needs %d: start with MIGRATE=true, or run tidegate migrate; a Go program calls %s first",
+			ErrOutdated, have, want, upgrade)
 	}
 	return complete(parts, golden, have > want)
 }

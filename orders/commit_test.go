@@ -256,9 +256,9 @@ func TestManySalesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 2 * int(in.pool.Config().MaxConns) {
 		wg.Go(func() {
-			if _, _, err := p.PutSale(t.Context(), orders.Sale{
+			if _, _, err := p.PutSale(t.Context(), orders.Definition{
 				ID: fmt.Sprint("many-", i), StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Hold: time.Minute,
-				Items: []orders.Item{{ID: "shoe", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}},
+				Items: []orders.ItemDefinition{{ID: "shoe", Stock: 1, InFlightMax: 1}},
 			}); err != nil {
 				t.Error(err)
 			}

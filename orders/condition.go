@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
@@ -169,4 +170,20 @@ func (s *Service) Ready(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+const readyLook = 50 * time.Millisecond
+
+// WaitReady returns when the service can take and commit orders: a moment after Run began, if the servers answer. When ctx ends first, it
+// returns ctx's error and the reasons, as Ready does.
+func (s *Service) WaitReady(ctx context.Context) error {
+	for {
+		err := s.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		if !periodic.Pause(ctx, readyLook) {
+			return fmt.Errorf("orders: not ready: %w: %w", ctx.Err(), err)
+		}
+	}
 }

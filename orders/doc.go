@@ -3,6 +3,7 @@
 //	rdb, err := redisclient.Open("redis://localhost:6379")
 //	shop, err := orders.Open(ctx, rdb, postgres.New(pool), orders.Options{})
 //	g.Go(func() error { return shop.Run(ctx) })
+//	err = shop.WaitReady(ctx)
 //	out, err := shop.Place(ctx, orders.Request{Sale: "s", Item: "i", User: "ann"})
 //	p, err := shop.Pay(ctx, out.Order.ID, "capture-1")
 //

@@ -13,7 +13,7 @@ var (
 	ErrUnknownItem  = errors.New("orders: no such item in this sale")
 	ErrUnknownOrder = errors.New("orders: no such order")
 	ErrUserRequired = errors.New("orders: this sale takes orders of known users only")
-	ErrKeyRequired  = errors.New("orders: an Idempotency-Key is required")
+	ErrKeyRequired  = errors.New("orders: the request needs a Key")
 	ErrConflict     = errors.New("orders: the change contradicts what stands")
 	ErrOrderFinal   = errors.New("orders: the order is final")
 
@@ -59,13 +59,13 @@ var errNotLoaded = fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 // errLaterVersion: a task or a record was written by a later program, and waits until one handles it.
 var errLaterVersion = fmt.Errorf("%w: written by a later version", ErrUnavailable)
 
-// InvalidError is a request that no state of the sale could satisfy.
+// InvalidError is a definition or request that no state of the sale could satisfy.
 type InvalidError struct {
-	Location string // where in the request: "body.quantity", "header.Idempotency-Key"
-	Message  string // what was wrong and what is right
+	Field   string // of the Definition or Request, or the parameter: "Items[0].Stock", "Key", "reference"
+	Message string // what was wrong and what is right
 }
 
-func (e *InvalidError) Error() string { return "orders: " + e.Location + ": " + e.Message }
+func (e *InvalidError) Error() string { return "orders: " + e.Field + ": " + e.Message }
 
 // StoreError wraps the error of the store operation op for the Store interface. Errors of this package stay as they are, data
 // that the database refused becomes ErrPoison, and everything else ErrUnavailable.

@@ -2,138 +2,65 @@ package orders_test
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"log"
-	"log/slog"
-	"testing"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/internal/testenv/databases"
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
-// A program that sells, in one process: it opens a sale of one item, takes an order, and records its payment.
 func Example() {
-	if err := sell(context.Background(), "redis://localhost:6379", "postgres://localhost/shop"); err != nil {
+	ctx, stop := context.WithCancel(context.Background())
+	rdb := checked(redisclient.Open(os.Getenv("REDIS_URL")))     // such as redis://localhost:6379
+	pool := checked(pgxpool.New(ctx, os.Getenv("DATABASE_URL"))) // such as postgres://localhost/shop
+	check(migrations.Postgres(ctx, stdlib.OpenDBFromPool(pool))) // creates or updates the tables
+
+	limit := rules.Rule{Name: "orders", Subject: rules.User, Limit: 5, Window: time.Minute}
+	set := admission.Rules(limit) // or rules.Load("rules.yaml")
+	gate := checked(admission.New(rdb, set, admission.Options{Secret: []byte("the same in every process")}))
+	shop := checked(orders.Open(ctx, rdb, postgres.New(pool), orders.Options{}))
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return gate.Run(ctx) }) // reloads rules, and exchanges bans with other processes
+	running.Go(func() error { return shop.Run(ctx) }) // commits, expires and recovers
+	check(shop.WaitReady(ctx))
+
+	now := time.Now()
+	_, _, err := shop.PutSale(ctx, orders.Definition{ID: "trial", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
+		Items: []orders.ItemDefinition{{ID: "shoe", Stock: 100}}}) // one for each buyer, who has 15 minutes to pay
+	check(err)
+	checked(shop.SetSwitch(ctx, "trial", orders.SwitchOpen))
+
+	d := checked(gate.Charge(ctx, admission.Request{User: "ann", Route: "/orders", Method: "POST"}))
+	fmt.Println("admitted:", d.Admitted, d.Reason, d.RetryAfter)
+	out := checked(shop.Place(ctx, orders.Request{Sale: "trial", Item: "shoe", User: "ann"})) // after ErrUnavailable: again
+	if !out.Admitted() {
+		log.Fatal("refused: ", out.Reason)
+	}
+	o := checked(shop.Wait(ctx, out.Order.ID, orders.Viewer{User: "ann"}, orders.StatusAccepted, 10*time.Second))
+	fmt.Println("order:", o.Item, o.Units, o.Status)
+	p := checked(shop.Pay(ctx, o.ID, "pi_1"))
+	fmt.Println("payment:", p.Status, p.Action) // "refund" if the order cannot be paid any more
+	stop()
+	check(running.Wait())
+}
+
+func check(err error) {
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func sell(ctx context.Context, redisURL, postgresURL string) error {
-	db, err := sql.Open("pgx", postgresURL)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := migrations.Postgres(ctx, db); err != nil {
-		return err
-	}
-	pool, err := pgxpool.New(ctx, postgresURL)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	rdb, err := redisclient.Open(redisURL)
-	if err != nil {
-		return err
-	}
-	defer rdb.Close()
-
-	shop, err := orders.Open(ctx, rdb, postgres.New(pool), orders.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	g, running := errgroup.WithContext(running)
-	g.Go(func() error { return shop.Run(running) })
-	err = buy(running, shop)
-	stop()
-	return errors.Join(err, g.Wait())
-}
-
-func buy(ctx context.Context, shop *orders.Service) error {
-	if err := retry(ctx, func() error { return shop.Ready(ctx) }); err != nil {
-		return err
-	}
-	if err := retry(ctx, func() error {
-		_, _, err := shop.PutSale(ctx, orders.Sale{
-			ID: "s", StartsAt: time.Now().Add(-time.Hour), EndsAt: time.Now().Add(time.Hour), Hold: orders.DefaultHold,
-			Items: []orders.Item{{ID: "i", Stock: 100, QuotaPerBuyer: 1, InFlightMax: orders.DefaultInFlight}},
-		})
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := retry(ctx, func() error { _, err := shop.SetSwitch(ctx, "s", orders.SwitchOpen); return err }); err != nil {
-		return err
-	}
-
-	var out orders.Outcome
-	if err := retry(ctx, func() (err error) {
-		out, err = shop.Place(ctx, orders.Request{Sale: "s", Item: "i", User: "ann"})
-		return err
-	}); err != nil {
-		return err
-	}
-	if !out.Admitted() {
-		fmt.Println("refused:", out.Reason)
-		return nil
-	}
-	id := out.Order.ID
-	if err := retry(ctx, func() error { _, err := shop.Pay(ctx, id, "capture-1"); return err }); err != nil {
-		return err
-	}
-	var o orders.Order
-	err := retry(ctx, func() (err error) {
-		o, err = shop.Order(ctx, id, orders.Viewer{User: "ann"})
-		return err
-	})
-	fmt.Println(o.Item, o.Units, o.Status)
-	return err
-}
-
-// retry repeats a call that could not be decided. All calls of the package may be repeated.
-func retry(ctx context.Context, call func() error) error {
-	for {
-		err := call()
-		if !errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, orders.ErrRecovering) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// TestExample runs the example with real servers.
-func TestExample(t *testing.T) {
-	if err := sell(t.Context(), testenv.StartRedis(t).URL(), databases.Postgres(t)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestOpenWithoutSchema: a database whose schema is too old is refused at the start.
-func TestOpenWithoutSchema(t *testing.T) {
-	pool, err := pgxpool.New(t.Context(), databases.Postgres(t))
-	must(t, err)
-	t.Cleanup(pool.Close)
-	_, err = pool.Exec(t.Context(), `DROP TABLE tidegate_versions`)
-	must(t, err)
-	rdb, err := redisclient.Open(testenv.Redis(t))
-	must(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
-	if _, err := orders.Open(t.Context(), rdb, postgres.New(pool), orders.Options{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, migrations.ErrOutdated) {
-		t.Errorf("%v, want %v", err, migrations.ErrOutdated)
-	}
+func checked[T any](v T, err error) T {
+	check(err)
+	return v
 }

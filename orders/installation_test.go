@@ -160,7 +160,7 @@ func (in *installation) sale(p *process, change ...func(*orders.Sale)) orders.Sa
 		c(&def)
 	}
 	in.answered("the sale is stored", func() error {
-		_, _, err := p.PutSale(in.t.Context(), def)
+		_, _, err := p.PutSale(in.t.Context(), def.Definition())
 		return err
 	})
 	in.answered("the sale is published", func() error {

@@ -231,7 +231,7 @@ func TestAnItemThatIsStoredLateIsNotEmptied(t *testing.T) {
 	sale.Items = append(sale.Items, orders.Item{ID: "hat", Stock: 5, QuotaPerBuyer: 1, InFlightMax: 100})
 	put := make(chan error, 1)
 	go func() {
-		_, _, err := slow.PutSale(context.WithoutCancel(t.Context()), sale)
+		_, _, err := slow.PutSale(context.WithoutCancel(t.Context()), sale.Definition())
 		put <- err
 	}()
 	arrives(t, "the item is stored", reached)
@@ -286,7 +286,7 @@ func TestAnItemOfASaleThatIsRecoveringIsIntroduced(t *testing.T) {
 	sale.Items[0].Stock++
 	sale.Items = append(sale.Items, orders.Item{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 100})
 	eventually(t, "the sale is stored", func() bool {
-		_, _, err := operator.PutSale(t.Context(), sale)
+		_, _, err := operator.PutSale(t.Context(), sale.Definition())
 		return err == nil
 	})
 	goOn()

@@ -93,7 +93,7 @@ func TestReserveFollowsTheModel(t *testing.T) {
 			"grow": func(rt *rapid.T) {
 				m.stock += rapid.IntRange(0, 3).Draw(rt, "more")
 				sale.Items[0].Stock = m.stock
-				_, _, err := ps[0].PutSale(t.Context(), sale)
+				_, _, err := ps[0].PutSale(t.Context(), sale.Definition())
 				must(t, err)
 			},
 			"pause": func(*rapid.T) {

@@ -59,7 +59,7 @@ type Request struct {
 
 // Outcome is the result of a Request: an order, or the reason for a refusal.
 type Outcome struct {
-	Reason     Reason        // empty: the order is accepted
+	Reason     Reason        // empty: Order is accepted
 	Order      Order         // the order; with ReasonQuotaPerBuyer at most its ID
 	Replayed   bool          // the order existed before this request
 	Free       int           // units left, with ReasonNotEnough
@@ -68,5 +68,5 @@ type Outcome struct {
 	RetryAfter time.Duration // when to retry; zero: retrying is useless, or possible at any time
 }
 
-// Admitted reports whether there is an order.
-func (o *Outcome) Admitted() bool { return o.Reason == "" }
+// Admitted reports whether there is an order. The zero Outcome has none.
+func (o *Outcome) Admitted() bool { return o.Reason == "" && o.Order.ID != ID{} }

@@ -56,9 +56,9 @@ type lifecycle struct {
 // ErrUncommitted until it is replayed.
 func (lc *lifecycle) Pay(ctx context.Context, id ID, reference string) (Payment, error) {
 	if strings.TrimSpace(reference) == "" {
-		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty or blank"}
+		return Payment{}, &InvalidError{Field: "reference", Message: "must not be empty or blank"}
 	}
-	if err := printable("body.reference", reference, maxReference); err != nil {
+	if err := printable("reference", reference, maxReference); err != nil {
 		return Payment{}, err
 	}
 	if lc.foreign.Load() {

@@ -19,7 +19,7 @@ func TestReferencesOfPayments(t *testing.T) {
 	for _, reference := range []string{"", " ", "   ", "a\nb", "a\u00a0b", "pi_\xff", strings.Repeat("r", 256), strings.Repeat("払", 256)} {
 		_, err := p.Pay(t.Context(), id, reference)
 		var invalid *orders.InvalidError
-		if !errors.As(err, &invalid) || invalid.Location != "body.reference" {
+		if !errors.As(err, &invalid) || invalid.Field != "reference" {
 			t.Errorf("%.20q: %v", reference, err)
 		}
 	}

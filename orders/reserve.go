@@ -72,12 +72,12 @@ func (rs *reserver) Prepare(req Request) (*Attempt, error) {
 		return nil, ErrUnknownItem
 	}
 	if req.Quantity < 1 || req.Quantity > MaxQuota {
-		return nil, &InvalidError{Location: "body.quantity", Message: fmt.Sprintf("is %d, and must be from 1 to %d", req.Quantity, MaxQuota)}
+		return nil, &InvalidError{Field: "Quantity", Message: fmt.Sprintf("is %d, and must be from 1 to %d", req.Quantity, MaxQuota)}
 	}
-	if err := printable("header.Idempotency-Key", req.Key, maxKey); err != nil {
+	if err := printable("Key", req.Key, maxKey); err != nil {
 		return nil, err
 	}
-	if err := printable("user", req.User, maxUser); err != nil {
+	if err := printable("User", req.User, maxUser); err != nil {
 		return nil, err
 	}
 	a := &Attempt{reserver: rs, cachedItem: ci, quantity: req.Quantity, user: req.User}
@@ -97,7 +97,7 @@ func (rs *reserver) Prepare(req Request) (*Attempt, error) {
 	default:
 		// An anonymous request: only the key distinguishes buyers, and everybody who knows it has the order.
 		if n := utf8.RuneCountInString(req.Key); n < minSecret {
-			return nil, &InvalidError{Location: "header.Idempotency-Key", Message: fmt.Sprintf("has %d characters, and without a user must have %d to %d that "+
+			return nil, &InvalidError{Field: "Key", Message: fmt.Sprintf("has %d characters, and without a user must have %d to %d that "+
 				"nobody can guess, such as a random UUID: whoever knows the key has the order", n, minSecret, maxKey)}
 		}
 		a.buyer = a.key
@@ -106,9 +106,9 @@ func (rs *reserver) Prepare(req Request) (*Attempt, error) {
 }
 
 // printable returns an *InvalidError unless s is printable and has at most most characters.
-func printable(location, s string, most int) error {
+func printable(field, s string, most int) error {
 	if err := input.Printable(s, most); err != nil {
-		return &InvalidError{Location: location, Message: err.Error()}
+		return &InvalidError{Field: field, Message: err.Error()}
 	}
 	return nil
 }

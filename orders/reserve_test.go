@@ -287,7 +287,7 @@ func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
 	}
 	// Added stock is sold at once, although the snapshot in memory was sold out.
 	sale.Items[0].Stock = 2
-	_, _, err := p.PutSale(t.Context(), sale)
+	_, _, err := p.PutSale(t.Context(), sale.Definition())
 	must(t, err)
 	if out := in.order(p, sale.ID, "lucky", "", 1); !out.Admitted() {
 		t.Errorf("after the stock grew: %+v", out)

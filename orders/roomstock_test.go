@@ -149,7 +149,7 @@ func TestARoomSeesItsSale(t *testing.T) {
 		now, err := p.store.Sale(t.Context(), sale.ID)
 		must(t, err)
 		alter(&now)
-		_, _, err = p.PutSale(t.Context(), now)
+		_, _, err = p.PutSale(t.Context(), now.Definition())
 		must(t, err)
 	}
 	looks(stock.Open)
@@ -216,7 +216,7 @@ func TestAFinalStockStays(t *testing.T) {
 		def := sale
 		def.Items = []orders.Item{sale.Items[0]}
 		change(&def.Items[0])
-		if _, _, err := p.PutSale(t.Context(), def); !errors.Is(err, orders.ErrConflict) {
+		if _, _, err := p.PutSale(t.Context(), def.Definition()); !errors.Is(err, orders.ErrConflict) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

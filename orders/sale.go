@@ -8,18 +8,7 @@ import (
 	"github.com/tidegate/tidegate/internal/names"
 )
 
-// Bounds of a sale's definition.
-const (
-	MaxStock        = 10_000_000
-	MaxQuota        = 1_000
-	MaxInFlight     = 1_000_000
-	MaxItems        = 1_000
-	MaxHold         = 365 * 24 * time.Hour
-	maxSaleLength   = 10 * 366 * 24 * time.Hour
-	rememberFor     = 7 * 24 * time.Hour // how long after a sale's end its orders' keys are remembered
-	DefaultHold     = 15 * time.Minute
-	DefaultInFlight = 10_000
-)
+const rememberFor = 7 * 24 * time.Hour // how long after a sale's end its orders' keys are remembered
 
 // State is the state of a sale for a buyer.
 type State string
@@ -57,7 +46,7 @@ type Item struct {
 	Room          string // waiting room that orders must have come through, set by SetRoom; empty: none
 }
 
-// Sale is a sale as the database holds it.
+// Sale is a sale as the database holds it. Operators put a Definition.
 type Sale struct {
 	ID           string
 	Switch       Switch
@@ -69,7 +58,7 @@ type Sale struct {
 	Epoch        int64         // part of every Redis key of the sale
 	EpochToken   string        // of the leader that raised the sale to its epoch; empty in the first
 	EpochFloor   int64         // lowest epoch whose reservations are committed as they are; below Epoch during a recovery
-	Revision     int64         // grows with every change; in a definition for PutSale, the revision that it was made from, or 0
+	Revision     int64         // grows with every change; in an amendment the revision that it was made from, or 0
 	Items        []Item
 }
 
@@ -97,7 +86,7 @@ func (s *Sale) stateAt(now time.Time) State {
 	return StateOpen
 }
 
-// Amend returns the sale with the definition def applied. Switch, epoch, salt, numbers and revision stay. It returns
+// Amend returns the sale with the changed definition in def applied. Switch, epoch, salt, numbers and revision stay. It returns
 // ErrConflict, wrapped with the cause: the sale is closed, the stock of an item would shrink, an item is missing, or the sale
 // was changed after def was made from it.
 func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
@@ -143,52 +132,3 @@ func (s *Sale) forgetAt() time.Time { return s.EndsAt.Add(rememberFor) }
 
 // ValidName reports whether s may name a sale or an item: 1 to 64 of A-Z a-z 0-9 . _ -, of which the first is a letter or digit.
 func ValidName(s string) bool { return names.Mixed(s, "._-", 64) && names.Mixed(s[:1], "", 1) }
-
-// Validate returns an *InvalidError if the definition is invalid.
-func (s *Sale) Validate() error {
-	invalid := func(location, format string, args ...any) error {
-		return &InvalidError{Location: location, Message: fmt.Sprintf(format, args...)}
-	}
-	within := func(location string, n, low, high int) error {
-		if n < low || n > high {
-			return invalid(location, "is %d, and must be from %d to %d", n, low, high)
-		}
-		return nil
-	}
-	const shape = "must be 1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
-	switch {
-	case !ValidName(s.ID):
-		return invalid("path.sale", shape)
-	case !s.EndsAt.After(s.StartsAt):
-		return invalid("body.ends_at", "must be after starts_at")
-	case s.EndsAt.Sub(s.StartsAt) > maxSaleLength:
-		return invalid("body.ends_at", "must be within ten years of starts_at")
-	case s.StartsAt.Year() < 2000 || s.EndsAt.Year() > 2200:
-		return invalid("body.starts_at", "must lie between the years 2000 and 2200")
-	case s.Hold < 0 || s.Hold > MaxHold:
-		return invalid("body.hold_ms", "must be from 0 to %d", MaxHold.Milliseconds())
-	case len(s.Items) == 0 || len(s.Items) > MaxItems:
-		return invalid("body.items", "must name 1 to %d items, and names %d", MaxItems, len(s.Items))
-	}
-	seen := make(map[string]bool, len(s.Items))
-	for i, it := range s.Items {
-		at := fmt.Sprintf("body.items[%d]", i)
-		if !ValidName(it.ID) {
-			return invalid(at+".item", shape)
-		}
-		if seen[it.ID] {
-			return invalid(at+".item", "%q is named twice", it.ID)
-		}
-		seen[it.ID] = true
-		for _, err := range []error{
-			within(at+".stock", it.Stock, 0, MaxStock),
-			within(at+".quota_per_buyer", it.QuotaPerBuyer, 1, MaxQuota),
-			within(at+".in_flight_max", it.InFlightMax, 1, MaxInFlight),
-		} {
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}

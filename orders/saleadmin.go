@@ -21,19 +21,19 @@ type saleAdmin struct {
 	recoverer *recoverer
 }
 
-// PutSale creates a sale as a draft, or changes one. It returns an
-// *InvalidError or ErrConflict, and is idempotent.
-func (a *saleAdmin) PutSale(ctx context.Context, def Sale) (status SaleStatus, created bool, err error) {
-	if err := def.Validate(); err != nil {
+// PutSale creates a sale as a draft, or changes one. It returns an *InvalidError, ErrConflict or ErrUnavailable, and is
+// idempotent.
+func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatus, created bool, err error) {
+	def, err := d.Sale()
+	if err != nil {
 		return SaleStatus{}, false, err
 	}
 	if err := a.readClock(ctx); err != nil {
 		return SaleStatus{}, false, err
 	}
 	if now, _ := a.clock.now(); now.Sub(def.EndsAt) > longOver {
-		return SaleStatus{}, false, &InvalidError{Location: "body.ends_at", Message: "is more than a day ago; orders of the sale may still be under way"}
+		return SaleStatus{}, false, &InvalidError{Field: "EndsAt", Message: "is more than a day ago; orders of the sale may still be under way"}
 	}
-	def.StartsAt, def.EndsAt = def.StartsAt.UTC().Truncate(time.Millisecond), def.EndsAt.UTC().Truncate(time.Millisecond)
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
 	err = a.recoverer.lead(ctx, def.ID, func(ctx context.Context) error {

@@ -2,14 +2,19 @@ package orders_test
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // schemaPart is a constraint or an index, as Postgres describes it.
@@ -105,4 +110,19 @@ func (in *installation) schemaConditions(p *process) (found []orders.Condition) 
 		}
 	}
 	return found
+}
+
+// TestOpenWithoutSchema: a database whose schema is too old is refused at the start, with what to do.
+func TestOpenWithoutSchema(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), databases.Postgres(t))
+	must(t, err)
+	t.Cleanup(pool.Close)
+	_, err = pool.Exec(t.Context(), `DROP TABLE tidegate_versions`)
+	must(t, err)
+	rdb, err := redisclient.Open(testenv.Redis(t))
+	must(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	if _, err := orders.Open(t.Context(), rdb, postgres.New(pool), orders.Options{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, migrations.ErrOutdated) || !strings.Contains(err.Error(), "migrations.Postgres") {
+		t.Errorf("%v, want %v, and what to call", err, migrations.ErrOutdated)
+	}
 }

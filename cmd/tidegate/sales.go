@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 var (
@@ -79,7 +81,7 @@ func (d *saleDefinition) flags(cmd *cobra.Command) {
 	f.StringVar(&d.starts, "starts", "", "start time, such as 2026-12-01T20:00:00Z (default: now)")
 	f.StringVar(&d.ends, "ends", "", "end time, such as 2026-12-01T21:00:00Z")
 	f.DurationVar(&d.lasts, "lasts", 0, "length of the sale, instead of --ends")
-	f.DurationVar(&d.hold, "hold", 15*time.Minute, "time to pay; 0: confirmed orders are final")
+	f.DurationVar(&d.hold, "hold", orders.DefaultHold, "time to pay; 0: confirmed orders are final")
 	f.BoolVar(&d.anonymous, "anonymous", false, "accept orders without a user")
 	f.BoolVar(&d.final, "final", false, "the items get no more stock, ever")
 }

@@ -20,7 +20,7 @@ const (
 // sales is the part of orders.Service that the sample needs.
 type sales interface {
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
-	PutSale(ctx context.Context, def orders.Sale) (orders.SaleStatus, bool, error)
+	PutSale(ctx context.Context, d orders.Definition) (orders.SaleStatus, bool, error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
 }
 
@@ -42,9 +42,9 @@ func ensureSample(ctx context.Context, s sales, now time.Time) (string, error) {
 		}
 		name = fmt.Sprintf("%s-%d", sampleSale, n)
 	}
-	if _, _, err := s.PutSale(ctx, orders.Sale{
-		ID: name, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(sampleLength), RequiresUser: true,
-		Items: []orders.Item{{ID: sampleItem, Stock: sampleStock, QuotaPerBuyer: 1, InFlightMax: orders.DefaultInFlight}},
+	if _, _, err := s.PutSale(ctx, orders.Definition{
+		ID: name, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(sampleLength), Hold: orders.NoHold,
+		Items: []orders.ItemDefinition{{ID: sampleItem, Stock: sampleStock}},
 	}); err != nil {
 		return "", fmt.Errorf("embedded: sample sale: %w", err)
 	}

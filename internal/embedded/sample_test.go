@@ -13,8 +13,9 @@ type shop []orders.SaleStatus
 
 func (s *shop) Sales(context.Context, string, int) ([]orders.SaleStatus, error) { return *s, nil }
 
-func (s *shop) PutSale(_ context.Context, def orders.Sale) (orders.SaleStatus, bool, error) {
-	if err := def.Validate(); err != nil {
+func (s *shop) PutSale(_ context.Context, d orders.Definition) (orders.SaleStatus, bool, error) {
+	def, err := d.Sale()
+	if err != nil {
 		return orders.SaleStatus{}, false, err
 	}
 	*s = append(*s, orders.SaleStatus{Sale: def, State: orders.StateScheduled})

@@ -74,7 +74,7 @@ func TestPayment(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for err, want := range map[error]int{
-		&orders.InvalidError{Location: "body.reference", Message: "must not be empty"}: 422,
+		&orders.InvalidError{Field: "reference", Message: "must not be empty"}: 422,
 		orders.ErrUnknownOrder: 404,
 		fmt.Errorf("%w: reference \"pi_1\" is of another order", orders.ErrConflict): 409,
 		orders.ErrRecovering:  503,

@@ -138,11 +138,12 @@ func (f *fakeOrders) Orders(_ context.Context, q orders.Query) ([]orders.Order, 
 	return f.list[:min(q.Limit, len(f.list))], f.err
 }
 
-func (f *fakeOrders) PutSale(_ context.Context, def orders.Sale) (orders.SaleStatus, bool, error) {
-	f.put = def
-	if err := def.Validate(); err != nil {
+func (f *fakeOrders) PutSale(_ context.Context, d orders.Definition) (orders.SaleStatus, bool, error) {
+	def, err := d.Sale()
+	if err != nil {
 		return orders.SaleStatus{}, false, err
 	}
+	f.put = def
 	def.Switch = orders.SwitchDraft
 	return orders.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
 }

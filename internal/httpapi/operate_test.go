@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,16 +18,16 @@ const definition = `{"starts_at":"2026-11-21T12:00:00+01:00","ends_at":"2026-11-
 func TestPutSale(t *testing.T) {
 	b := setup(t)
 	w := call(b.Internal(), "PUT", "/v1/sales/flash", definition)
-	want := orders.Sale{
+	defaults := orders.Definition{
 		ID: "flash", StartsAt: time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC), EndsAt: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
-		RequiresUser: true, Hold: 15 * time.Minute, Items: []orders.Item{{ID: "shoe", Stock: 10, QuotaPerBuyer: 1, InFlightMax: orders.DefaultInFlight}},
+		Items: []orders.ItemDefinition{{ID: "shoe", Stock: 10}},
 	}
-	got := b.orders.put
-	if w.Code != 200 || !got.StartsAt.Equal(want.StartsAt) || got.RequiresUser != want.RequiresUser || got.Hold != want.Hold || len(got.Items) != 1 || got.Items[0] != want.Items[0] {
-		t.Errorf("%d %s: %+v", w.Code, w.Body, got)
+	want, err := defaults.Sale()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want.Hold != orders.DefaultHold {
-		t.Error("the documented default is another than the package's")
+	if got := b.orders.put; w.Code != 200 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d %s: %+v, want Go's defaults %+v", w.Code, w.Body, got, want)
 	}
 	b.orders.created = true
 	w = call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", `{"requires_user":false,"hold_ms":0,"revision":7,`, 1))

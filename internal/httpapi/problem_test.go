@@ -76,7 +76,7 @@ func TestOrderRefusals(t *testing.T) {
 		},
 		{err: context.DeadlineExceeded, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{
-			err: &orders.InvalidError{Location: "header.Idempotency-Key", Message: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
+			err: &orders.InvalidError{Field: "Key", Message: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
 			with: `"errors":[{"location":"header.Idempotency-Key","message":"is odd"}]`,
 		},
 		{err: errors.New("pq: password authentication failed"), status: 500, kind: "/problems/internal", reason: "internal", with: `"instance":"urn:`},

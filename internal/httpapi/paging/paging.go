@@ -3,8 +3,8 @@ package paging
 import (
 	"encoding/base64"
 
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/input"
-	"github.com/tidegate/tidegate/orders"
 )
 
 // Paging is the parameters of a list.
@@ -63,7 +63,7 @@ func Cursor(after []byte) *string {
 func ParseCursor(s string) ([]byte, error) {
 	after, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
-		return nil, ErrCursor
+		return nil, InvalidCursor()
 	}
 	return after, nil
 }
@@ -72,10 +72,12 @@ func ParseCursor(s string) ([]byte, error) {
 func afterID(s string) (id string, err error) {
 	after, err := ParseCursor(s)
 	if err != nil || len(after) > 0 && !input.Visible(string(after), 128) {
-		return "", ErrCursor
+		return "", InvalidCursor()
 	}
 	return string(after), nil
 }
 
-// ErrCursor is the error for a cursor that no page had.
-var ErrCursor = &orders.InvalidError{Location: "query.cursor", Message: "must be a next_cursor of this list"}
+// InvalidCursor returns the problem of a cursor that no page had.
+func InvalidCursor() error {
+	return problem.InvalidAt("query.cursor", "must be a next_cursor of this list")
+}

@@ -80,7 +80,7 @@ func Of(err error) *Problem {
 		return p
 	}
 	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
-		return InvalidAt(invalid.Location, invalid.Message)
+		return InvalidAt(locationOf(invalid.Field), invalid.Message)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return New(TooLarge)

@@ -218,7 +218,7 @@ func (h *Admin) Places(ctx context.Context, in *placesInput) (*paging.Output[ope
 	after := int64(0)
 	if len(text) > 0 {
 		if after, err = strconv.ParseInt(string(text), 10, 64); err != nil || after < 0 {
-			return nil, paging.ErrCursor
+			return nil, paging.InvalidCursor()
 		}
 	}
 	found, err := h.Rooms.Places(ctx, in.Room, waitingroom.Filter{User: in.User, After: after, Limit: in.Limit})

@@ -20,7 +20,7 @@ type Admin struct {
 // A Manager lists, defines, switches and verifies sales.
 type Manager interface {
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
-	PutSale(ctx context.Context, def orders.Sale) (sale orders.SaleStatus, created bool, err error)
+	PutSale(ctx context.Context, d orders.Definition) (sale orders.SaleStatus, created bool, err error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
 	RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Verify(ctx context.Context, sale string) ([]orders.Check, error)
@@ -94,14 +94,17 @@ func viewForOperator(s *orders.SaleStatus) operatorSale {
 }
 
 func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
-	def := orders.Sale{
-		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, RequiresUser: *in.Body.RequiresUser,
-		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.Item, len(in.Body.Items)), Revision: in.Body.Revision,
+	d := orders.Definition{
+		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, Anonymous: !*in.Body.RequiresUser,
+		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.ItemDefinition, len(in.Body.Items)), Revision: in.Body.Revision,
+	}
+	if d.Hold == 0 {
+		d.Hold = orders.NoHold
 	}
 	for i, it := range in.Body.Items {
-		def.Items[i] = orders.Item{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final}
+		d.Items[i] = orders.ItemDefinition{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final}
 	}
-	s, created, err := h.Orders.PutSale(context.WithoutCancel(ctx), def)
+	s, created, err := h.Orders.PutSale(context.WithoutCancel(ctx), d)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func afterOrder(s string) (id orders.ID, err error) {
 	}
 	after, err := paging.ParseCursor(s)
 	if err != nil || len(after) != len(id) {
-		return id, paging.ErrCursor
+		return id, paging.InvalidCursor()
 	}
 	return orders.ID(after), nil
 }

@@ -1,0 +1,101 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/redisclient"
+)
+
+// define returns the smallest definition.
+func define() orders.Definition {
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	return orders.Definition{ID: "spring", StartsAt: noon, EndsAt: noon.Add(time.Hour), Items: []orders.ItemDefinition{{ID: "shoe", Stock: 2}}}
+}
+
+// TestDefaultsOfADefinition: they are those of the HTTP API, whose TestPutSale compares them.
+func TestDefaultsOfADefinition(t *testing.T) {
+	d := define()
+	got, err := d.Sale()
+	want := orders.Sale{
+		ID: "spring", StartsAt: d.StartsAt, EndsAt: d.EndsAt, RequiresUser: true, Hold: 15 * time.Minute,
+		Items: []orders.Item{{ID: "shoe", Stock: 2, QuotaPerBuyer: 1, InFlightMax: 10_000}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// TestDefinitionOfASale: a definition that is read and put again changes nothing.
+func TestDefinitionOfASale(t *testing.T) {
+	d := define()
+	d.Anonymous, d.Hold, d.Revision = true, orders.NoHold, 7
+	d.Items[0] = orders.ItemDefinition{ID: "shoe", Stock: 2, QuotaPerBuyer: 3, InFlightMax: 4, Final: true}
+	s, err := d.Sale()
+	must(t, err)
+	if s.Hold != 0 || s.RequiresUser {
+		t.Errorf("%+v", s)
+	}
+	if again := s.Definition(); !reflect.DeepEqual(again, d) {
+		t.Errorf("%+v, want %+v", again, d)
+	}
+}
+
+// TestInvalidDefinitions: errors name the fields of the definition.
+func TestInvalidDefinitions(t *testing.T) {
+	for field, change := range map[string]func(*orders.Definition){
+		"ID":                     func(d *orders.Definition) { d.ID = "" },
+		"EndsAt":                 func(d *orders.Definition) { d.EndsAt = d.StartsAt },
+		"StartsAt":               func(d *orders.Definition) { d.StartsAt, d.EndsAt = time.Time{}, time.Time{}.Add(time.Hour) },
+		"Hold":                   func(d *orders.Definition) { d.Hold = 15 }, // no unit
+		"Items":                  func(d *orders.Definition) { d.Items = nil },
+		"Items[0].ID":            func(d *orders.Definition) { d.Items[0].ID = "{}" },
+		"Items[0].Stock":         func(d *orders.Definition) { d.Items[0].Stock = -1 },
+		"Items[0].QuotaPerBuyer": func(d *orders.Definition) { d.Items[0].QuotaPerBuyer = -1 },
+		"Items[0].InFlightMax":   func(d *orders.Definition) { d.Items[0].InFlightMax = orders.MaxInFlight + 1 },
+		"Items[1].ID":            func(d *orders.Definition) { d.Items = append(d.Items, d.Items[0]) },
+	} {
+		d := define()
+		change(&d)
+		_, err := d.Sale()
+		var invalid *orders.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != field || !strings.HasPrefix(err.Error(), "orders: "+field+": ") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestTheZeroOutcomeIsNotAdmitted(t *testing.T) {
+	var out orders.Outcome
+	if out.Admitted() {
+		t.Error("admitted without an order")
+	}
+}
+
+// TestWaitReady: a service is ready a moment after Run began. A wait whose context ends before returns the reasons too.
+func TestWaitReady(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	rdb, err := redisclient.Open(in.redisURL)
+	must(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	s, err := orders.NewService(rdb, postgres.New(in.pool), orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	var missing *orders.Condition
+	if err := s.WaitReady(ended); !errors.Is(err, context.Canceled) || !errors.As(err, &missing) {
+		t.Errorf("%v, want the end of the context, and the reasons", err)
+	}
+	stop := in.run(s.Run)
+	t.Cleanup(stop)
+	must(t, s.WaitReady(t.Context()))
+	must(t, s.Ready(t.Context()))
+}
