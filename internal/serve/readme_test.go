@@ -44,3 +44,24 @@ func dotenv(t *testing.T) map[string]string {
 	}
 	return vars
 }
+
+// TestWaitingRoomCalls: the commands of docs/waiting-room.md set up a room that can be joined at once, whenever they are run.
+func TestWaitingRoomCalls(t *testing.T) {
+	t.Parallel()
+	vars := environment(testenv.Redis(t), databases.Postgres(t))
+	api := startAPI(t, vars)
+	startWorker(t, vars)
+	servetest.Until(t, 200, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
+
+	variables := "internal=" + api.URL("internal") + " public=" + api.URL("public") + " auth='X-Request-Id: no-token'\n"
+	out := servetest.Bash(t, variables+servetest.Commands(t, "../../docs/waiting-room.md", "### Set up"))
+	var statuses []string
+	for line := range strings.Lines(out) {
+		if status, ok := strings.CutPrefix(line, "status "); ok {
+			statuses = append(statuses, strings.TrimSpace(status))
+		}
+	}
+	if want := []string{"201", "201", "200", "201"}; !slices.Equal(statuses, want) || !strings.Contains(out, `"state":"gathering"`) {
+		t.Errorf("%v, want %v, for the sale, the room, the opening and the place:\n%s", statuses, want, out)
+	}
+}

@@ -15,7 +15,7 @@ import (
 // ReadmeCalls runs the commands of the README's section "Call it" against the listeners of a running server, and checks what they print.
 func ReadmeCalls(t *testing.T, readme, public, internal string) {
 	t.Helper()
-	parts := strings.Split(callIt(t, readme), "\n\n")
+	parts := strings.Split(Commands(t, readme, "## Call it"), "\n\n")
 	if len(parts) != 8 {
 		t.Fatalf("%d parts, want the variables, the sale, the order, a look at it, payment, feed, verify, and a decision:\n%s", len(parts), parts)
 	}
@@ -69,18 +69,18 @@ var (
 	late    = regexp.MustCompile(`(?m)^status 503$|"degraded":true`) // on a machine too busy to answer in time
 )
 
-// callIt returns the shell commands of the section "Call it".
-func callIt(t *testing.T, path string) string {
+// Commands returns the first shell commands below a heading of a page.
+func Commands(t *testing.T, path, heading string) string {
 	t.Helper()
-	readme, err := os.ReadFile(path)
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "\n## Call it\n")
+	_, section, _ := strings.Cut(string(page), "\n"+heading+"\n")
 	_, block, _ := strings.Cut(section, "```sh\n")
 	block, _, ok := strings.Cut(block, "\n```")
 	if !ok {
-		t.Fatal("README has no section \"Call it\" with shell commands")
+		t.Fatalf("%s has no shell commands below %q", path, heading)
 	}
 	return block
 }
