@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -230,6 +231,9 @@ func leave(next http.Handler, draining *atomic.Bool) http.Handler {
 	})
 }
 
+// listenSettings are the settings of the listeners' addresses, by name.
+var listenSettings = map[string]string{"public": "LISTEN", "internal": "INTERNAL_LISTEN", "worker": "WORKER_LISTEN"}
+
 // listen opens those listeners, all of them before one serves, so that a port in use fails the start.
 func (p *Process) listen(ctx context.Context, draining *atomic.Bool, those func(*Listener) bool) (servers []*server, err error) {
 	defer func() {
@@ -245,7 +249,11 @@ func (p *Process) listen(ctx context.Context, draining *atomic.Bool, those func(
 		}
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr)
 		if err != nil {
-			return servers, fmt.Errorf("%s listener: %w; is another process using the address?", l.Name, err)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				_, port, _ := net.SplitHostPort(l.Addr)
+				err = fmt.Errorf("%w: lsof -i :%s shows by which program; %s sets another address", err, port, listenSettings[l.Name])
+			}
+			return servers, fmt.Errorf("%s listener: %w", l.Name, err)
 		}
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
 		serving := httpapi.Server(leave(l.Handler, draining), p.KeepAlive)
