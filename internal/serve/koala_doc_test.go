@@ -38,7 +38,7 @@ func result(kind, rule, number, reason string) string {
 func TestKoalaCallsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for name, text := range map[string]string{"koala_rule.conf": koalaBlock(t, "koala") + "\n", "blocked.dat": "666\n"} {
+	for name, text := range map[string]string{"koala_rule.conf": koalaBlock(t, "koala") + "\n", "blocked.dat": koalaBlock(t, "text") + "\n"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -59,6 +59,13 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 		{`[{"ID":"0","Id":"0","Result":` + posted + `},{"ID":"1","Id":"1","Result":` + allowed + `}]`},
 		{ok, `{"err_no":0,"err_msg":"","cache_val":2}`},
 		{`{"errno":0,"errmsg":"OK!"}`},
+	}
+	var printed []string
+	for _, lines := range want {
+		printed = append(printed, strings.Join(lines, "\n"))
+	}
+	if got := koalaBlock(t, "json"); got != strings.Join(printed, "\n\n") {
+		t.Errorf("docs/koala.md shows\n%s\nand should show\n%s", got, strings.Join(printed, "\n\n"))
 	}
 	demo := dotenv(t)
 	steps := strings.Split(koalaBlock(t, "sh"), "\n\n")
