@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -30,13 +31,13 @@ func cappedScript(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, _ := strings.Cut(string(doc), "```sh\n")
+	_, block, _ := strings.Cut(string(doc), "```sh\n#!")
 	block, _, ok := strings.Cut(block, "\n```")
 	if !ok {
 		t.Fatal("docs/semaphores.md has no script")
 	}
 	path := filepath.Join(t.TempDir(), "capped")
-	if err := os.WriteFile(path, []byte(block+"\n"), 0o700); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(path, []byte("#!"+block+"\n"), 0o700); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
 	return path
@@ -90,6 +91,30 @@ func (r *run) line(t *testing.T) string {
 		t.Fatalf("it has ended: %v %s", r.said.Err(), &r.errors)
 	}
 	return r.said.Text()
+}
+
+// TestLinesOfTheDocs: the three lines of docs/semaphores.md do the work with a permit, release it, and do nothing without one.
+func TestLinesOfTheDocs(t *testing.T) {
+	t.Parallel()
+	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 1m}, full: {limit: 0, lease: 1m}")
+	c := startCapped(t, env)
+	lines := servetest.Commands(t, "../../docs/semaphores.md", "## Over HTTP")
+	do := func(semaphore string) string {
+		t.Helper()
+		script := strings.NewReplacer("http://127.0.0.1:8081", c.URL("internal"), "./make-report", "echo made", "/report/", "/"+semaphore+"/", "30000", "1").Replace(lines)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TOKEN=" + tokenOf("bob"), "no_proxy=*"}
+		out, _ := cmd.CombinedOutput() // curl fails without a permit
+		return string(out)
+	}
+	for range 2 { // so the first has released its permit
+		if out := do("report"); out != "made\n" {
+			t.Errorf("it printed %q", out)
+		}
+	}
+	if out := do("full"); strings.Contains(out, "made") || !strings.Contains(out, "returned error") {
+		t.Errorf("without a permit it printed %q", out)
+	}
 }
 
 // TestScriptOfTheDocs: the script of docs/semaphores.md runs one at a time, renews its permit for longer than a lease, releases
