@@ -38,7 +38,6 @@ type apiCall struct {
 	many     bool       // the list may be arbitrarily long
 	pick     bool       // print only the item whose first column equals the first argument
 	columns  []string   // names of the fields that are printed
-	amend    amendment  // changes an item's fields for text output; nil: none
 	split    string     // field with a list: an item of a list is printed once for each of its elements, whose fields are added; empty: once
 	show     showing    // prints the answer; nil: print columns
 	done     string     // printed if the answer is empty
@@ -46,11 +45,10 @@ type apiCall struct {
 }
 
 type (
-	bodyOf    func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
-	question  func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": no confirmation
-	amendment func(fields map[string]any)
-	source    func(ctx context.Context, api *internalAPI, query url.Values, args []string, fn func(item json.RawMessage) error) error
-	showing   func(out io.Writer, args []string, answer []byte, asJSON bool) error
+	bodyOf   func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
+	question func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": no confirmation
+	source   func(ctx context.Context, api *internalAPI, query url.Values, args []string, fn func(item json.RawMessage) error) error
+	showing  func(out io.Writer, args []string, answer []byte, asJSON bool) error
 )
 
 func (c apiCall) command(getenv func(string) string) *cobra.Command {
@@ -177,9 +175,6 @@ func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if c.amend != nil {
-		c.amend(fields)
-	}
 	return describe(out, c.columns, fields)
 }
 
@@ -256,9 +251,6 @@ func (c apiCall) header() []string {
 }
 
 func (c apiCall) row(fields map[string]any) []string {
-	if c.amend != nil {
-		c.amend(fields)
-	}
 	cells := make([]string, len(c.columns))
 	for i, name := range c.columns {
 		cells[i] = cell(name, fields[name])

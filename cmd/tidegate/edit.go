@@ -118,7 +118,7 @@ func (e *saleEdit) put(cmd *cobra.Command, sale string, revision int64, from, to
 	if err != nil {
 		return err
 	}
-	return apiCall{columns: saleInDetail, amend: sayDraft}.printOne(cmd.OutOrStdout(), answer, o.asJSON)
+	return apiCall{columns: saleInDetail}.printOne(cmd.OutOrStdout(), answer, o.asJSON)
 }
 
 // open runs the editor. interrupted reports whether Ctrl-C was pressed meanwhile, which terminals send to both programs.

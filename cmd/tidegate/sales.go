@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	saleColumns  = []string{"sale", "state", "starts_at", "ends_at", "items"}
+	saleColumns  = []string{"sale", "state", "switch", "starts_at", "ends_at", "items"}
 	saleInDetail = []string{"sale", "state", "switch", "starts_at", "ends_at", "requires_user", "hold_ms", "items"}
 )
 
@@ -24,22 +24,22 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 	var def saleDefinition
 	verb := func(name, short string, ask question) apiCall {
 		return apiCall{
-			use: name + " SALE", short: short, method: http.MethodPost, columns: saleInDetail, amend: sayDraft, complete: saleNames, ask: ask,
+			use: name + " SALE", short: short, method: http.MethodPost, columns: saleInDetail, complete: saleNames, ask: ask,
 			path: func(args []string) []string { return []string{"v1", "sales", args[0], name} },
 		}
 	}
 	cmd := calls(
 		getenv, "sales", "List, define, edit, open, pause, close and rebuild sales",
-		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns, amend: sayDraft},
+		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns},
 		apiCall{ // the buyers' view of a sale has fewer fields, so the sale is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
-			list: true, pick: true, columns: saleInDetail, amend: sayDraft, complete: saleNames,
+			list: true, pick: true, columns: saleInDetail, complete: saleNames,
 		},
 		apiCall{
 			use: "create SALE", short: "Create or change a sale; its stock can only grow", method: http.MethodPut,
 			long:    "Create or change a sale. It takes orders once it is opened, within its hours. When a sale is changed, settings without a flag are reset to their defaults.",
 			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 \\\n      --starts 2026-12-01T20:00:00Z --lasts 1h",
-			path:    below("sales"), columns: saleInDetail, amend: sayDraft, flags: def.flags, body: def.body, ask: changing,
+			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body, ask: changing,
 		},
 		verb("open", "Open or resume a sale; its hours still apply", nil),
 		verb("pause", "Pause a sale: no orders until it is opened again", nil),
@@ -50,20 +50,13 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			return "Rebuild " + args[0] + "? It takes no orders for a second or two.", nil
 		}),
 		apiCall{
-			use: "stock SALE ITEM=+UNITS", short: "Add units of an item", method: http.MethodPut, columns: saleInDetail, amend: sayDraft, body: moreStock, again: true,
+			use: "stock SALE ITEM=+UNITS", short: "Add units of an item", method: http.MethodPut, columns: saleInDetail, body: moreStock, again: true,
 			example: "  tidegate sales stock summer ticket=+100",
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},
 	)
 	cmd.AddCommand(editSaleCommand(getenv))
 	return cmd
-}
-
-// sayDraft sets the state of a draft to "draft". The API calls it "scheduled", although it does not open by itself.
-func sayDraft(sale map[string]any) {
-	if sale["switch"] == "draft" {
-		sale["state"] = "draft"
-	}
 }
 
 // A saleDefinition is the definition of a sale by flags.

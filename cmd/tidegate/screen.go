@@ -308,14 +308,14 @@ func (b *sections) sales(all []livepage.Sale) {
 			case b.at.Before(sale.StartsAt) && !sale.Draft: // a draft does not open by itself
 				text += " starts in " + span(sale.StartsAt.Sub(b.at))
 			}
-			switch {
-			case sale.Draft:
-				text += ", draft"
-			case sale.State != "open":
+			if sale.State != "open" {
 				text += ", " + harmless(sale.State)
 			}
 			if it.Cancelled+it.Expired > 0 {
 				text += fmt.Sprintf(", %d came back", it.Cancelled+it.Expired)
+			}
+			if sale.Draft {
+				text += ", draft"
 			}
 			b.gauge(sale.Sale+" "+it.Item, free, it.Stock, text)
 		}

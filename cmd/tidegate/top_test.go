@@ -67,7 +67,7 @@ SALES, free/stock
   and 14 more of flash
   orders     1 refund due, 300 paid, 75…
   a-sale-wh… 7/7 starts in 1h30m0s, sch…
-  next cap   1/1, draft
+  next cap   1/1, scheduled, draft
   and 9 more
 
 WAITING ROOMS
@@ -111,7 +111,7 @@ SALES, free/stock
   and 14 more of flash
   orders               1 refund due, 300 paid, 75 confirmed, 2 cancelled, 3 exp…
   a-sale-whose-name-i… ██████████████████ 7/7 starts in 1h30m0s, scheduled
-  next cap             ██████████████████ 1/1, draft
+  next cap             ██████████████████ 1/1, scheduled, draft
   and 9 more
 
 WAITING ROOMS
@@ -155,7 +155,7 @@ SALES, free/stock
   and 14 more of flash
   orders                         1 refund due, 300 paid, 75 confirmed, 2 cancelled, 3 expired
   a-sale-whose-name-is-very-lon… ████████████████████████████████████████████████ 7/7 starts in 1h30m0s, scheduled
-  next cap                       ████████████████████████████████████████████████ 1/1, draft
+  next cap                       ████████████████████████████████████████████████ 1/1, scheduled, draft
   and 9 more
 
 WAITING ROOMS

@@ -46,7 +46,7 @@ const verbOf = (sale) => (sale.draft ? 'Open' : {open: 'Pause', scheduled: 'Paus
 
 function update(node, sale, at) {
   node.dataset.state = sale.state;
-  put($('.badge', node), sale.draft ? 'draft' : sale.state);
+  put($('.badge', node), sale.draft ? `${sale.state}, draft` : sale.state);
   const starts = Date.parse(sale.starts_at) - at, ends = Date.parse(sale.ends_at) - at;
   const over = isOver(sale), end = day(sale.ends_at), gone = !over && isGone(sale);
   node.classList.toggle('gone', gone);
