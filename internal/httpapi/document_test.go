@@ -55,6 +55,77 @@ func TestDocumentNamesEveryRoute(t *testing.T) {
 	}
 }
 
+// keywords are those of the schemas of OpenAPI 3.1 that the documents use. Validators such as kin-openapi refuse a document with any other.
+var keywords = strings.Fields(`$ref additionalProperties anyOf const contentEncoding default description enum examples exclusiveMinimum format items maxItems
+	maxLength maxProperties maximum minItems minLength minimum oneOf pattern properties propertyNames readOnly required type uniqueItems`)
+
+// unknownKeywords lists what is not a keyword in a schema and in those within it.
+func unknownKeywords(schema map[string]any) (unknown []string) {
+	for name, v := range schema {
+		if !slices.Contains(keywords, name) {
+			unknown = append(unknown, name)
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			if name == "properties" {
+				for _, property := range v {
+					unknown = append(unknown, unknownKeywords(property.(map[string]any))...)
+				}
+			} else if name != "default" {
+				unknown = append(unknown, unknownKeywords(v)...)
+			}
+		case []any:
+			for _, one := range v {
+				if schema, ok := one.(map[string]any); ok && name != "examples" && name != "enum" {
+					unknown = append(unknown, unknownKeywords(schema)...)
+				}
+			}
+		}
+	}
+	return unknown
+}
+
+// TestDocumentsAreStandard: other tools read the documents, and find the server.
+func TestDocumentsAreStandard(t *testing.T) {
+	b := setup(t, withSemaphores(t), withRooms(t), documentedKoala(t, nil))
+	for name, h := range map[string]http.Handler{"public": b.public, "internal": b.internal} {
+		document := documentOf(t, h)
+		if servers, _ := json.Marshal(document["servers"]); !strings.HasPrefix(string(servers), `[{"description":"The listener that serves this document","url":"/"`) {
+			t.Errorf("%s: servers %s", name, servers)
+		}
+		schemas := 0
+		var look func(v any)
+		look = func(v any) {
+			switch v := v.(type) {
+			case map[string]any:
+				if schema, ok := v["schema"].(map[string]any); ok {
+					schemas++
+					if unknown := unknownKeywords(schema); unknown != nil {
+						t.Errorf("%s: %v in %v", name, unknown, v)
+					}
+				}
+				for _, member := range v {
+					look(member)
+				}
+			case []any:
+				for _, element := range v {
+					look(element)
+				}
+			}
+		}
+		look(document["paths"])
+		for of, schema := range document["components"].(map[string]any)["schemas"].(map[string]any) {
+			schemas++
+			if unknown := unknownKeywords(schema.(map[string]any)); unknown != nil {
+				t.Errorf("%s: %v in %s", name, unknown, of)
+			}
+		}
+		if schemas < 20 {
+			t.Errorf("%s: only %d schemas", name, schemas)
+		}
+	}
+}
+
 var verdicts = []admission.Verdict{
 	{Rule: "api", Algorithm: store.SlidingLog, Action: rules.Deny, Reason: admission.RateLimited, Limit: 1, RetryAfter: 1},
 	{Rule: "free", Algorithm: rules.Direct, Action: rules.Allow, Admitted: true, Limit: rules.Unlimited, Remaining: rules.Unlimited},

@@ -49,7 +49,9 @@ func Serve(e *echo.Echo, docs huma.API, introduction template.HTML) error {
 	problems.Responses["404"] = ProblemResponse(http.StatusNotFound)
 	described.AddOperation(problems)
 
-	spec, err := json.Marshal(described)
+	described.Servers = []*huma.Server{{URL: "/", Description: "The listener that serves this document"}}
+
+	spec, err := standard(described)
 	if err != nil {
 		return err
 	}
@@ -71,6 +73,37 @@ func Serve(e *echo.Echo, docs huma.API, introduction template.HTML) error {
 		return html(c, page.Bytes())
 	})
 	return nil
+}
+
+// standard returns the document without the keyword patternDescription, which is Huma's own: validators refuse it beside those of OpenAPI.
+func standard(described *huma.OpenAPI) ([]byte, error) {
+	spec, err := json.Marshal(described)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(spec))
+	decoder.UseNumber() // so that none is rounded
+	var document any
+	if err := decoder.Decode(&document); err != nil {
+		return nil, err
+	}
+	dropKey(document, "patternDescription")
+	return json.Marshal(document)
+}
+
+// dropKey removes the members of that name from all objects in v.
+func dropKey(v any, name string) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, name)
+		for _, member := range v {
+			dropKey(member, name)
+		}
+	case []any:
+		for _, element := range v {
+			dropKey(element, name)
+		}
+	}
 }
 
 // ProblemResponse documents a response that is a problem.
@@ -140,7 +173,7 @@ refusal is <code>application/problem+json</code> with a <code>reason</code>, and
 	InternalIntroduction template.HTML = `<p>Ask whether a caller may come in, and open a sale:</p>
 <pre>curl -X POST http://127.0.0.1:8081/v1/admit -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' -d '{"subject":{"user":"ann"},"attributes":{"route":"/search"}}'
 curl -X PUT http://127.0.0.1:8081/v1/sales/SALE -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' \
-  -d '{"starts_at":"2027-01-01T10:00:00Z","ends_at":"2027-01-02T10:00:00Z","items":[{"item":"ITEM","stock":100}]}'
+  -d '{"starts_at":"2026-01-01T00:00:00Z","ends_at":"2035-01-01T00:00:00Z","items":[{"item":"ITEM","stock":100}]}'
 curl -X POST http://127.0.0.1:8081/v1/sales/SALE/open -H 'X-Tidegate-Token: TOKEN'</pre>
 <p>This listener is for services and operators, never for browsers of buyers. The role of a token decides which calls it may make. Where no tokens are set, leave the field out.</p>`
 )
