@@ -255,7 +255,7 @@ func TestSemaphoreIsAway(t *testing.T) {
 func TestConfigKeepsWhatItIsGiven(t *testing.T) {
 	own := errors.New("own")
 	plain := semaphoreasynq.Config(asynq.Config{})
-	if !plain.IsFailure(own) || plain.IsFailure(nil) || plain.ErrorHandler != nil || plain.DelayedTaskCheckInterval != time.Second {
+	if !plain.IsFailure(own) || plain.IsFailure(nil) || plain.ErrorHandler != nil || plain.DelayedTaskCheckInterval != time.Second || plain.TaskCheckInterval != 20*time.Millisecond {
 		t.Error("of nothing comes Asynq's default")
 	}
 	if d := plain.RetryDelayFunc(0, own, asynq.NewTask("heavy", nil)); d < 15*time.Second {
@@ -267,8 +267,9 @@ func TestConfigKeepsWhatItIsGiven(t *testing.T) {
 		RetryDelayFunc:           func(n int, _ error, _ *asynq.Task) time.Duration { return time.Duration(n) },
 		ErrorHandler:             asynq.ErrorHandlerFunc(func(context.Context, *asynq.Task, error) { handled++ }),
 		DelayedTaskCheckInterval: time.Minute,
+		TaskCheckInterval:        time.Hour,
 	})
-	if given.IsFailure(own) || !given.IsFailure(asynq.ErrLeaseExpired) || given.RetryDelayFunc(7, own, nil) != 7 || given.DelayedTaskCheckInterval != time.Minute {
+	if given.IsFailure(own) || !given.IsFailure(asynq.ErrLeaseExpired) || given.RetryDelayFunc(7, own, nil) != 7 || given.DelayedTaskCheckInterval != time.Minute || given.TaskCheckInterval != time.Hour {
 		t.Error("what was given is overruled")
 	}
 	given.ErrorHandler.HandleError(t.Context(), nil, own)
