@@ -35,8 +35,10 @@ func Example() {
 	check(shop.WaitReady(ctx))
 
 	now := time.Now()
-	_, _, err := shop.PutSale(ctx, orders.Definition{ID: "trial", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
-		Items: []orders.ItemDefinition{{ID: "shoe", Stock: 100}}}) // one for each buyer, who has 15 minutes to pay
+	_, _, err := shop.PutSale(ctx, orders.Definition{
+		ID: "trial", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
+		Items: []orders.ItemDefinition{{ID: "shoe", Stock: 100}}, // one for each buyer, who has 15 minutes to pay
+	})
 	check(err)
 	checked(shop.SetSwitch(ctx, "trial", orders.SwitchOpen))
 
