@@ -172,7 +172,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-const readyLook = 50 * time.Millisecond
+const readyLook = 20 * time.Millisecond
 
 // WaitReady returns when the service can take and commit orders: a moment after Run began, if the servers answer. When ctx ends first, it
 // returns ctx's error and the reasons, as Ready does.
@@ -184,6 +184,19 @@ func (s *Service) WaitReady(ctx context.Context) error {
 		}
 		if !periodic.Pause(ctx, readyLook) {
 			return fmt.Errorf("orders: not ready: %w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// WaitLoaded returns when the sales are loaded and the process may accept orders, whether or not a worker commits them, or when ctx ends, with its
+// error. Run must be running.
+func (s *Service) WaitLoaded(ctx context.Context) error {
+	for {
+		if _, ok := s.membership.lease.Held(time.Now()); ok && s.compared.Load() {
+			return nil
+		}
+		if !periodic.Pause(ctx, readyLook) {
+			return context.Cause(ctx)
 		}
 	}
 }

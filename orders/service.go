@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/batch"
-	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders/internal/replica"
 	"github.com/tidegate/tidegate/redisclient"
 )
@@ -226,21 +225,6 @@ func (s *Service) runLoops(ctx context.Context) error {
 	g.Go(func() error { return s.watchEviction(ctx) })
 	return ignoreCanceled(g.Wait())
 }
-
-// AwaitLoaded waits until the sales are loaded and the process may accept orders, or ctx ends, whose error it returns. Run must be running.
-func (s *Service) AwaitLoaded(ctx context.Context) error {
-	for {
-		if _, ok := s.membership.lease.Held(time.Now()); ok && s.compared.Load() {
-			return nil
-		}
-		if !periodic.Pause(ctx, loadedEvery) {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// loadedEvery is how often AwaitLoaded looks.
-const loadedEvery = 10 * time.Millisecond
 
 // WakeWaiters wakes all callers that wait for an order, because the process is about to exit.
 func (s *Service) WakeWaiters() { s.reader.waiters.stop() }

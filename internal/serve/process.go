@@ -32,7 +32,7 @@ var errGivenUp = errors.New("shutdown timed out")
 // Service is what a Process needs of orders.Service.
 type Service interface {
 	Run(context.Context) error
-	AwaitLoaded(context.Context) error
+	WaitLoaded(context.Context) error
 	WakeWaiters()
 	Drain(context.Context) error
 }
@@ -109,7 +109,7 @@ func (p *Process) Run(ctx context.Context) error {
 		g.Go(s.serve)
 	}
 	loading, loaded := context.WithTimeout(leaving, loadMost)
-	if err := p.Service.AwaitLoaded(loading); err != nil && leaving.Err() == nil {
+	if err := p.Service.WaitLoaded(loading); err != nil && leaving.Err() == nil {
 		p.Log.Warn("the sales are not loaded yet, and callers are let in nevertheless", "after", loadMost)
 	}
 	loaded()

@@ -39,7 +39,7 @@ type diary struct {
 	notes []string
 	hang  chan struct{} // what Drain waits for
 	woken chan struct{} // closed by Stop, unless nil
-	loads chan struct{} // what AwaitLoaded waits for; nil: nothing
+	loads chan struct{} // what WaitLoaded waits for; nil: nothing
 }
 
 func (d *diary) note(what string) {
@@ -58,7 +58,7 @@ func (d *diary) part(name string) func(context.Context) error {
 
 func (d *diary) Run(ctx context.Context) error { return d.part("service")(ctx) }
 
-func (d *diary) AwaitLoaded(ctx context.Context) error {
+func (d *diary) WaitLoaded(ctx context.Context) error {
 	if d.loads == nil {
 		return nil
 	}
