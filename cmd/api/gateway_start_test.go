@@ -80,7 +80,7 @@ func startNginx(t *testing.T, at addresses) *gateway {
 	if at.failOpen {
 		recipe = servetest.Replace(t, recipe, "        # to fail open: here\n", blocks[1])
 	}
-	recipe = servetest.Replace(t, recipe, "listen 8000", "listen "+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "replace-this-token", gatewayToken)
+	recipe = servetest.Replace(t, recipe, "listen 8000", "listen "+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "demo-only-gateway-token", gatewayToken)
 	servetest.Write(t, dir, "recipe.conf", recipe)
 	servetest.Write(t, dir, "members.htpasswd", strings.Join(memberNames, ":{PLAIN}opensesame\n")+":{PLAIN}opensesame\n")
 	servetest.Write(t, dir, "nginx.conf", `
@@ -106,7 +106,7 @@ func startCaddy(t *testing.T, at addresses) *gateway {
 		recipe = servetest.Replace(t, recipe, "\t\treverse_proxy 127.0.0.1:8081 {\n", blocks[1]) + blocks[2]
 		recipe = servetest.Replace(t, recipe, "127.0.0.1:8099", servetest.FreeAddr(t))
 	}
-	recipe = servetest.Replace(t, recipe, "http://:8000", "http://"+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "replace-this-token", gatewayToken)
+	recipe = servetest.Replace(t, recipe, "http://:8000", "http://"+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "demo-only-gateway-token", gatewayToken)
 	servetest.Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
 	// "opensesame", at the lowest cost.
 	const hash = "JDJhJDA0JGJ2Q0E2T1QxaGlhcnVQVm1ZdThXTnUvTG1UQlJVLmRITE4wb1VGLjJudG55RDZwazJGMzIy"

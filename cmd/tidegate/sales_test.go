@@ -85,7 +85,7 @@ func TestLongListsAreCut(t *testing.T) {
 	sale := `{"sale":"s","switch":"open","state":"open","items":[` + items + `]}`
 	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + sale + `],"next_cursor":null}`, "POST /v1/sales/s/open": sale})
 	for args, want := range map[string]string{
-		"sales list":   "open   -          -        " + strings.Repeat("i 1/1, ", 10) + "and 990 more\n",
+		"sales list":   "open    -          -        " + strings.Repeat("i 1/1, ", 10) + "and 990 more\n",
 		"sales open s": strings.Repeat("        item=i free=1 stock=1\n", 9) + "        and 990 more\n",
 	} {
 		if out, err := call(t, env, strings.Fields(args)...); err != nil || !strings.HasSuffix(out, want) {

@@ -99,7 +99,7 @@ func check(t *testing.T, f *authz.ExtAuthz, at string, from string, client *http
 			t.Fatalf("this test does not know %s", command)
 			return ""
 		})
-		value = strings.ReplaceAll(value, "replace-this-token", token)
+		value = strings.ReplaceAll(value, "demo-only-gateway-token", token)
 		if value != "" { // Envoy adds no empty header
 			req.Header.Set(h.GetKey(), value)
 		}
