@@ -63,7 +63,7 @@ func startPrometheus(t *testing.T, w world) prometheus {
 	} else if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort())
+	addr := testenv.FreeAddr()
 	var said strings.Builder
 	cmd := exec.CommandContext(t.Context(), "prometheus", "--config.file="+file,
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr, "--enable-feature=native-histograms", "--log.level=warn")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // A gateway runs with a recipe of docs/gateways.md.
@@ -76,7 +77,7 @@ func startNginx(t *testing.T, at addresses) *gateway {
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks, want the recipe and what fails open", len(blocks))
 	}
-	recipe, addr, dir := blocks[0], servetest.FreeAddr(t), t.TempDir()
+	recipe, addr, dir := blocks[0], testenv.FreeAddr(), t.TempDir()
 	if at.failOpen {
 		recipe = servetest.Replace(t, recipe, "        # to fail open: here\n", blocks[1])
 	}
@@ -101,10 +102,10 @@ func startCaddy(t *testing.T, at addresses) *gateway {
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks, want the recipe and two to fail open", len(blocks))
 	}
-	recipe, addr, dir := blocks[0], servetest.FreeAddr(t), t.TempDir()
+	recipe, addr, dir := blocks[0], testenv.FreeAddr(), t.TempDir()
 	if at.failOpen {
 		recipe = servetest.Replace(t, recipe, "\t\treverse_proxy 127.0.0.1:8081 {\n", blocks[1]) + blocks[2]
-		recipe = servetest.Replace(t, recipe, "127.0.0.1:8099", servetest.FreeAddr(t))
+		recipe = servetest.Replace(t, recipe, "127.0.0.1:8099", testenv.FreeAddr())
 	}
 	recipe = servetest.Replace(t, recipe, "http://:8000", "http://"+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "demo-only-gateway-token", gatewayToken)
 	servetest.Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)

@@ -62,7 +62,7 @@ func startProcess(b *testing.B) *process {
 	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "github.com/tidegate/tidegate/cmd/api").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	at := &process{public: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort()), internal: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort())}
+	at := &process{public: testenv.FreeAddr(), internal: testenv.FreeAddr()}
 	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program)
 	cmd.Env = []string{
 		"REDIS_URL=" + testenv.Redis(b), "DATABASE_URL=" + testenv.Postgres(b), "MIGRATE=true", "NAMESPACE=bench-" + strings.ToLower(rand.Text()[:10]),

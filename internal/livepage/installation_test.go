@@ -3,7 +3,6 @@ package livepage_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -60,7 +59,7 @@ func install(t testing.TB, more ...string) *installation {
 		"REDIS_URL": testenv.Redis(t), "DATABASE_URL": testenv.Postgres(t), "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
 		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json", "RULES_FILE": file, "WORKER_LISTEN": "127.0.0.1:0",
 		// The same ones after a restart, for who is there then looks for them.
-		"LISTEN": fmt.Sprintf("127.0.0.1:%d", testenv.FreePort()), "INTERNAL_LISTEN": fmt.Sprintf("127.0.0.1:%d", testenv.FreePort()),
+		"LISTEN": testenv.FreeAddr(), "INTERNAL_LISTEN": testenv.FreeAddr(),
 	}}
 	for i := 0; i < len(more); i += 2 {
 		at.env[more[i]] = more[i+1]

@@ -2,7 +2,6 @@ package rehearseroom_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -55,7 +54,7 @@ func TestACrowdWhileProcessesDie(t *testing.T) {
 	start := make([]func() *servetest.Program, 2)
 	for i := range start {
 		env := []string{}
-		h.env["LISTEN"], h.env["INTERNAL_LISTEN"] = fmt.Sprintf("127.0.0.1:%d", testenv.FreePort()), fmt.Sprintf("127.0.0.1:%d", testenv.FreePort())
+		h.env["LISTEN"], h.env["INTERNAL_LISTEN"] = testenv.FreeAddr(), testenv.FreeAddr()
 		for name, value := range h.env {
 			env = append(env, name+"="+value)
 		}

@@ -25,7 +25,7 @@ import (
 // is 5xx, and no connection breaks under a request; Caddy is only shown to pass on orders.
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
-	addrs := []string{servetest.FreeAddr(t), servetest.FreeAddr(t)}
+	addrs := []string{testenv.FreeAddr(), testenv.FreeAddr()}
 	installation := environment(testenv.Redis(t), databases.Postgres(t))
 	env := func(i int) func(string) string {
 		return func(name string) string {
@@ -213,7 +213,7 @@ func proxyRecipe(t *testing.T, language string, apis []string) string {
 }
 
 func startNginx(t *testing.T, apis []string) (addr string) {
-	addr, dir := servetest.FreeAddr(t), t.TempDir()
+	addr, dir := testenv.FreeAddr(), t.TempDir()
 	servetest.Write(t, dir, "recipe.conf", servetest.Replace(t, proxyRecipe(t, "nginx", apis), "listen 80;", "listen "+addr+";", `X-User-ID ""`, "X-User-ID $http_x_user_id"))
 	servetest.Write(t, dir, "nginx.conf", `
 daemon off; master_process off; pid nginx.pid; error_log stderr error;
@@ -229,7 +229,7 @@ http {
 }
 
 func startCaddy(t *testing.T, apis []string) (addr string) {
-	addr, dir := servetest.FreeAddr(t), t.TempDir()
+	addr, dir := testenv.FreeAddr(), t.TempDir()
 	recipe := servetest.Replace(t, proxyRecipe(t, "caddyfile", apis), "http://:80", "http://"+addr, "header_up -X-User-ID", "header_up +X-Seen 1")
 	servetest.Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
 	servetest.Serving(t, addr, dir, "caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))

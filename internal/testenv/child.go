@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"fmt"
 	"os/exec"
 	"syscall"
 )
@@ -14,3 +15,6 @@ func StartChild(cmd *exec.Cmd) error {
 
 // FreePort returns a free loopback port that is not used for outgoing connections.
 func FreePort() int { return freePort() }
+
+// FreeAddr returns the address of a FreePort.
+func FreeAddr() string { return fmt.Sprintf("127.0.0.1:%d", freePort()) }

@@ -48,17 +48,6 @@ func Write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// FreeAddr returns an address of this machine that nothing listens at.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // Serving starts the program of a gateway or proxy and waits until it listens.
 func Serving(t testing.TB, addr, dir, program string, args ...string) {
 	t.Helper()
@@ -92,7 +81,7 @@ func Serving(t testing.TB, addr, dir, program string, args ...string) {
 			t.Fatalf("%s ended:\n%s", program, log.Bytes())
 		default:
 		}
-		conn, err := net.Dial("tcp", addr)
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		if err != nil {
 			return Answer{Err: err}
 		}
