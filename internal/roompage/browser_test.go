@@ -97,7 +97,7 @@ func TestAVisitor(t *testing.T) {
 		t.Error("who is not signed in is shown a way to join")
 	}
 	press(b, "sign-in")
-	b.Until(`document.querySelector('h1').innerText === '/login'`)
+	b.Until(`document.querySelector('h1')?.innerText === '/login'`)
 	testenv.Command(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-User-ID": "ann"}})
 	b.Open(public + "/rooms/queue")
 	lead(b, "You have no place yet")
@@ -144,7 +144,7 @@ func TestAVisitor(t *testing.T) {
 	press(b, "join")
 	press(b, "claim")
 	press(b, "go")
-	b.Until(`document.querySelector('h1').innerText === '/desk'`)
+	b.Until(`document.querySelector('h1')?.innerText === '/desk'`)
 }
 
 // Where the server has IDENTITY=jwt, the page takes the visitor's token from its address, and a shop's page from its own function.
