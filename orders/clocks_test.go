@@ -61,7 +61,7 @@ func TestThisProcesssClockDecidesNothing(t *testing.T) {
 }
 
 // takeLocalTimes are functions that take a reading of this process's monotonic clock.
-var takeLocalTimes = []string{"Held", "Observe", "failed", "add"}
+var takeLocalTimes = []string{"Held", "Live", "Observe", "failed", "add"}
 
 // decidesByLocalClock returns what is wrong with a call: it compares a reading of the local clock with something that is not one.
 func decidesByLocalClock(call *ast.CallExpr) string {

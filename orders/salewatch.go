@@ -114,7 +114,10 @@ func (w *catalogWatch) reportShut(before map[string]shutSale) {
 		if !shut {
 			delete(before, id)
 		} else if of, found := before[id]; !found || of.why == "" && why != "" {
-			before[id] = shutSale{cmp.Or(of.since, time.Now()), why}
+			if !found {
+				of.since = time.Now()
+			}
+			before[id] = shutSale{of.since, why}
 		}
 		if l.stateAt(now) == StateOpen {
 			if open++; !shut || time.Since(before[id].since) < shutMost {

@@ -90,7 +90,7 @@ func TestAPlaceOutlivesItsProcess(t *testing.T) {
 		for what, fields := range map[string][]string{"user": {"X-User-ID", "bob"}, "user and token": {"X-User-ID", "bob", "X-Place-Token", token}} {
 			a := servetest.Call("GET", h.apis[i].URL("public")+place, "", fields...)
 			var after seen
-			if a.Into(t, &after); after.Number != before.Number || after.Position != before.Position || after.Token != token {
+			if a.Into(t, &after); after.Number != before.Number || after.Position != before.Position || after.Token == "" {
 				t.Errorf("by %s: %v, before %+v", what, a, before)
 			}
 		}
