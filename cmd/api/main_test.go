@@ -347,3 +347,11 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
+
+func TestStoppedDuringTheStart(t *testing.T) {
+	p := start(t, t.TempDir(), io.Discard)
+	p.Addr("internal") // it comes before the public one
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}

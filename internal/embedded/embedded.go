@@ -86,10 +86,13 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			if err != nil {
 				return err
 			}
-			addrs := <-listening
-			ready(Place{
-				Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data, Identity: cfg.Identity,
-			})
+			select {
+			case addrs := <-listening:
+				ready(Place{
+					Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data, Identity: cfg.Identity,
+				})
+			case <-ctx.Done(): // stopped before it listened
+			}
 			<-ctx.Done()
 			return nil
 		}},

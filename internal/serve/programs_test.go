@@ -129,7 +129,7 @@ func TestTheSchemaMustBeThere(t *testing.T) {
 		}
 		return vars(name)
 	})
-	if err := p.Refused(); err == nil || !strings.Contains(err.Error(), "make migrate") {
+	if err := p.Refused(); err == nil || !strings.Contains(err.Error(), "tidegate migrate") {
 		t.Fatal(err)
 	}
 }

@@ -163,7 +163,8 @@ func (c *crowd) dial() *kept {
 		if err == nil {
 			return &kept{conn, bufio.NewReader(conn)}
 		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
+		// A connection that was made as the listener closed is reset before anything is sent, which is a refusal too.
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
 			c.broke(err.Error())
 		}
 		c.refused.Add(1)
