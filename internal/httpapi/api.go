@@ -54,6 +54,7 @@ type API struct {
 	reads     *loadshed.RunQueue // of orders and sales
 	capacity  *loadshed.Capacity // for orders
 
+	waits    *atOnce // of long polls
 	draining atomic.Bool
 	leaving  context.Context // ends with Drain
 	leave    context.CancelFunc
@@ -97,7 +98,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		version: cfg.Version, identity: cfg.Identity, tokens: cfg.Tokens, proxies: slices.Clone(cfg.TrustedProxies), served: cfg.Served, jwtRefused: cfg.JWTRefused,
 		metrics: cfg.Metrics, koala: cfg.Koala, tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
-		newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
+		waits: newAtOnce(maxWaits, maxWaitsPerAddress), newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
 	}
 	a.errors = request.NewErrorWriter(a.log)
 	a.leaving, a.leave = context.WithCancel(context.Background())
@@ -126,7 +127,7 @@ func (a *API) servePublic(origins, headers []string) error {
 	if err != nil {
 		return err
 	}
-	a.public = a.echo(append(steps, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
+	a.public = a.echo(append(steps, impersonal, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.registerProbes(docs)
 	a.registerBuyers(docs, huma.Middlewares{a.charger.Middleware}, nil, captchaParameter)
@@ -224,7 +225,7 @@ func (a *API) makeDecisions(cfg *Config) {
 // makeSales makes the handlers of sales and orders.
 func (a *API) makeSales(cfg *Config) {
 	draining := a.draining.Load
-	a.reader = &sales.Reader{Orders: cfg.Orders, Draining: draining}
+	a.reader = &sales.Reader{Orders: cfg.Orders, MayWait: a.mayWait}
 	a.placer = &sales.Placer{
 		Orders: cfg.Orders, Rules: a.charger, Gate: cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: cfg.DecideWithin,
 		Errors: a.errors, Log: a.log,
@@ -237,7 +238,7 @@ func (a *API) makeSales(cfg *Config) {
 // makeRooms makes the handlers of waiting rooms, and connects those of decisions and orders with the rooms.
 func (a *API) makeRooms(cfg *Config) {
 	a.visitors = &rooms.Visitors{
-		Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, Leaving: a.leaving, Errors: a.errors,
+		Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, MayWait: a.mayWait, Leaving: a.leaving, Errors: a.errors,
 	}
 	a.roomAdmin = &rooms.Admin{Rooms: cfg.Rooms, Captchas: a.challenges != nil}
 	a.roomExport = &rooms.Export{Rooms: cfg.Rooms, Log: a.log}

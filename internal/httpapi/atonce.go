@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -17,6 +19,8 @@ import (
 const (
 	maxStreams           = 10_000
 	maxStreamsPerAddress = 200
+	maxWaits             = 10_000
+	maxWaitsPerAddress   = 200
 	maxDraws             = 8
 	maxDrawsPerAddress   = 2
 )
@@ -73,4 +77,21 @@ func (a *API) bounded(n *atOnce) echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
+}
+
+// mayWait reports whether the answer to a request may wait for a change, and counts the wait until end is called. The process must not be
+// draining, and on the public listener all callers and those of an address wait within bounds; beyond them they are answered at once.
+func (a *API) mayWait(ctx context.Context) (end func(), ok bool) {
+	r := request.Of(ctx)
+	switch {
+	case a.draining.Load():
+		return nil, false
+	case r.Grant.Role != "": // the internal listener
+		return func() {}, true
+	}
+	address := netaddr.Address(admissionhttp.ClientAddress(r.HTTP, a.proxies))
+	if a.waits.begin(address) != nil {
+		return nil, false
+	}
+	return func() { a.waits.end(address) }, true
 }

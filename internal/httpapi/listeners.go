@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -114,4 +115,20 @@ func cors(origins, headers []string) echo.MiddlewareFunc {
 		ExposeHeaders:    []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"},
 		MaxAge:           600,
 	})
+}
+
+// impersonal takes what is the caller's own out of answers that caches keep for others.
+func impersonal(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if answer := c.Response(); c.Request().Method == http.MethodGet {
+			answer.Before(func() {
+				if h := answer.Header(); strings.HasPrefix(h.Get("Cache-Control"), "max-age") {
+					for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "X-Request-Id"} {
+						h.Del(name)
+					}
+				}
+			})
+		}
+		return next(c)
+	}
 }

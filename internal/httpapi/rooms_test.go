@@ -911,3 +911,50 @@ func TestHeadOfEvents(t *testing.T) {
 		server.CloseClientConnections()
 	}
 }
+
+// TestSharedDocuments: what caches keep for others has nothing of the caller who asked first.
+func TestSharedDocuments(t *testing.T) {
+	b := setup(t, withRooms(t))
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ``))
+	for path, shared := range map[string]bool{door: true, "/v1/sales/flash": true, door + "/place": false} {
+		h := call(b.Public(), "GET", path, "", "X-User-ID", "ann", "X-Request-Id", "mine").Header()
+		if (h.Get("X-Request-Id") == "") != shared || shared && h.Get("RateLimit") != "" {
+			t.Errorf("%s: %v", path, h)
+		}
+	}
+}
+
+// TestTooManyWaits: beyond its bound, an address is answered at once.
+func TestTooManyWaits(t *testing.T) {
+	b := setup(t, withRooms(t))
+	b.waits = newAtOnce(2, 1)
+	h := b.Public()
+	call(b.Internal(), "PUT", door, definitionOf("fifo", time.Minute, ``))
+	for _, user := range []string{"ann", "bob"} {
+		call(h, "POST", door+"/place", "", "X-User-ID", user)
+	}
+	first := make(chan int)
+	go func() { first <- call(h, "GET", door+"/place?wait_ms=30000", "", "X-User-ID", "ann").Code }()
+	waiting := func() int {
+		b.waits.mu.Lock()
+		defer b.waits.mu.Unlock()
+		return b.waits.all
+	}
+	for deadline := time.Now().Add(20 * time.Second); waiting() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the wait is not counted")
+		}
+	}
+	if w := call(h, "GET", door+"/place?wait_ms=30000", "", "X-User-ID", "bob"); w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	select {
+	case code := <-first:
+		t.Fatalf("the first wait is over: %d", code)
+	default:
+	}
+	b.Drain()
+	if code := <-first; code != http.StatusOK {
+		t.Errorf("the first wait: %d", code)
+	}
+}

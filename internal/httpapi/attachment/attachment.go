@@ -13,8 +13,12 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
-// partWithin is how long making and sending a part may take: a client that takes longer is considered gone.
-const partWithin = 30 * time.Second
+// A client may take partWithin longer than at slowest for all that it has got; one that takes longer is considered gone. Otherwise a few clients
+// that read slowly on purpose would keep the files from everybody else.
+const (
+	partWithin = 30 * time.Second
+	slowest    = 32 << 10 // bytes a second
+)
 
 // CSV answers with what write writes, as a file of this name. The header is sent with the first part, so an error before that becomes a
 // problem. Later the response is cut off.
@@ -33,13 +37,14 @@ func CSV(c echo.Context, log *slog.Logger, name string, write func(io.Writer) er
 type file struct {
 	c     echo.Context
 	name  string
-	begun bool
+	began time.Time // when the first part was sent
+	sent  int64     // bytes
 }
 
 func (f *file) Write(part []byte) (int, error) {
 	w := f.c.Response()
-	if !f.begun {
-		f.begun = true
+	if f.began.IsZero() {
+		f.began = time.Now()
 		h := w.Header()
 		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 		h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
@@ -48,6 +53,9 @@ func (f *file) Write(part []byte) (int, error) {
 		w.WriteHeader(http.StatusOK)
 	}
 	// The server's own deadline is meant for responses in one piece.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partWithin)) // a test's recorder has none
-	return w.Write(part)
+	until := f.began.Add(partWithin + time.Duration(f.sent+int64(len(part)))*time.Second/slowest)
+	_ = http.NewResponseController(w).SetWriteDeadline(until) // a test's recorder has none
+	n, err := w.Write(part)
+	f.sent += int64(n)
+	return n, err
 }

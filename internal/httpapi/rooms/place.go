@@ -30,8 +30,9 @@ type Visitors struct {
 		ChargeAndSolve(ctx context.Context, b captcha.Binding, needed func() (bool, error)) error
 	}
 	Challenges *challenge.Handlers // nil: challenges cannot be solved
-	Draining   func() bool         // waits end then
-	Leaving    context.Context     // ends when draining begins
+	Draining   func() bool         // streams are refused then
+	MayWait    func(ctx context.Context) (end func(), ok bool)
+	Leaving    context.Context // ends when draining begins
 	Errors     request.ErrorWriter
 }
 
@@ -198,11 +199,14 @@ func (h *Visitors) Place(ctx context.Context, in *placeInput) (*placeOutput, err
 	who := in.visitor(ctx)
 	place, err := h.Rooms.Place(ctx, in.Room, who)
 	wait := time.Duration(in.WaitMS) * time.Millisecond
-	if err == nil && wait > 0 && !place.State.Final() && (in.While == "" || in.While == place.State) && !h.Draining() {
-		waiting, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(h.Leaving, cancel)()
-		place, err = h.Rooms.Wait(waiting, in.Room, who, place.State, wait)
+	if err == nil && wait > 0 && !place.State.Final() && (in.While == "" || in.While == place.State) {
+		if end, ok := h.MayWait(ctx); ok {
+			defer end()
+			waiting, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(h.Leaving, cancel)()
+			place, err = h.Rooms.Wait(waiting, in.Room, who, place.State, wait)
+		}
 	}
 	if err != nil {
 		return nil, err

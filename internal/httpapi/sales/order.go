@@ -47,16 +47,22 @@ func (h *Reader) Order(ctx context.Context, in *orderInput) (*orderOutput, error
 	r := request.Of(ctx)
 	viewer := r.Viewer()
 	r.Slot.Leave()
-	var o orders.Order
-	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !h.Draining() {
-		o, err = h.Orders.Wait(ctx, id, viewer, in.While, wait)
-	} else {
-		o, err = h.Orders.Order(ctx, id, viewer)
-	}
+	o, err := h.order(ctx, id, viewer, in)
 	if err != nil {
 		return nil, err
 	}
 	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o, viewer)}, nil
+}
+
+// order waits for a change if it is asked to and may.
+func (h *Reader) order(ctx context.Context, id orders.ID, viewer orders.Viewer, in *orderInput) (orders.Order, error) {
+	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 {
+		if end, ok := h.MayWait(ctx); ok {
+			defer end()
+			return h.Orders.Wait(ctx, id, viewer, in.While, wait)
+		}
+	}
+	return h.Orders.Order(ctx, id, viewer)
 }
 
 func viewOrder(o *orders.Order, by orders.Viewer) orderView {

@@ -11,8 +11,8 @@ import (
 
 // Reader is the handlers that read sales and orders.
 type Reader struct {
-	Orders   Source
-	Draining func() bool // waits end then
+	Orders  Source
+	MayWait func(ctx context.Context) (end func(), ok bool)
 }
 
 // A Source reads sales and orders.
