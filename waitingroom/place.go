@@ -86,6 +86,7 @@ type place struct {
 	turnAt, lapsedAt                  int64
 	orderID, barred, barredBy         string
 	replaced                          bool
+	ofUser                            bool  // of a token: the place is a user's; others know it by user
 	seen                              int64 // the cursor of the lane at the latest that is known of, plus 1; 0: not known, or before the draw
 	again                             int   // places that the subject gave up in a row before
 }

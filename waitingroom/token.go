@@ -88,11 +88,22 @@ func (s *Service) placeToken(room string, p *place) string {
 	text = binary.BigEndian.AppendUint32(text, uint32(p.quantity))
 	text = binary.BigEndian.AppendUint64(text, uint64(p.laneNumber))
 	text = binary.BigEndian.AppendUint64(text, uint64(p.seen))
+	kind := ofStranger
+	if p.user != "" || p.ofUser {
+		kind = ofUser
+	}
+	text = append(text, kind)
 	text = append(append(text, byte(len(p.lane))), p.lane...)
 	text = append(text, p.subject...)
 	mac := s.keys.token.MAC(room + "\n" + string(text))
 	return base64.RawURLEncoding.EncodeToString(append(text, mac[:]...))
 }
+
+// Whose place a token is of.
+const (
+	ofStranger byte = iota
+	ofUser
+)
 
 // StableToken returns the token of a place without what its visitor has seen: it is the same at all times. Empty: the place has no token.
 func (s *Service) StableToken(p Place) string {
@@ -106,7 +117,7 @@ func (s *Service) StableToken(p Place) string {
 
 // parseToken returns the place of a token: all of it that never changes, and what its visitor has seen.
 func (s *Service) parseToken(room, token string) (*place, bool) {
-	const head = 8 + 8 + 4 + 8 + 8 + 1
+	const head = 8 + 8 + 4 + 8 + 8 + 1 + 1
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) <= head+len(keyhash.Digest{}) {
 		return nil, false
@@ -126,7 +137,7 @@ func (s *Service) parseToken(room, token string) (*place, bool) {
 	n := min(int(text[head-1]), len(rest))
 	return &place{
 		number: int64(binary.BigEndian.Uint64(text)), joinedAt: int64(binary.BigEndian.Uint64(text[8:])), position: -1,
-		quantity: int(binary.BigEndian.Uint32(text[16:])), laneNumber: int64(binary.BigEndian.Uint64(text[20:])), seen: int64(binary.BigEndian.Uint64(text[28:])),
+		quantity: int(binary.BigEndian.Uint32(text[16:])), laneNumber: int64(binary.BigEndian.Uint64(text[20:])), seen: int64(binary.BigEndian.Uint64(text[28:])), ofUser: text[36] == ofUser,
 		lane: rest[:n], subject: rest[n:],
 	}, true
 }

@@ -41,6 +41,8 @@ func (s *Service) identify(v *view, who Visitor) (subject string, known *place, 
 		}
 	case v.RequiresUser:
 		return "", nil, ErrUserRequired
+	case known != nil && known.ofUser: // who has lost his identity, or another one who has his token
+		known = nil
 	case known != nil:
 		subject = known.subject
 	}
