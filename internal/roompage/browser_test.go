@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
@@ -212,6 +214,50 @@ func TestNoConnection(t *testing.T) {
 	if n := testenv.Eval[string](b, `document.querySelector('[data-part=detail]').innerText`); !strings.Contains(n, "Your number is 1") {
 		t.Errorf("after the outage: %q", n)
 	}
+}
+
+// The page says so when a connection is dead without a sign, remembers a place where the browser stores nothing, and waits no longer than an hour.
+func TestHardBrowsers(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	if a := servetest.Call("PUT", internal+"/v1/rooms/calls", fmt.Sprintf(`{"mode":"fifo","capacity":1,"requires_user":false,"continue_url":"/","starts_at":%q}`, began)); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	if a := servetest.Call("POST", public+"/v1/rooms/calls/place", ""); a.Status != http.StatusCreated { // somebody in front
+		t.Fatal(a)
+	}
+	b := testenv.NewTab(t, "status of 404")
+	testenv.Command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get() { throw new DOMException('blocked', 'SecurityError') } })
+			window.waits = []; const later = window.setTimeout; window.setTimeout = (f, ms) => (window.waits.push(ms), later(f, Math.min(ms, 50)))`})
+	b.Open(public + "/rooms/calls")
+	press(b, "join")
+	lead(b, "You are next")
+	testenv.Eval[bool](b, `window.waits = [], true`)
+	b.Until(`window.waits.length > 3`) // looks that found the place by its token
+	lead(b, "You are next")
+
+	testenv.Eval[bool](b, `window.connected = window.fetch, window.fetch = (url, o) => new Promise((_, reject) => o.signal.addEventListener('abort', () => reject(o.signal.reason))),
+		AbortSignal.timeout = (ms) => { window.limit = ms; const c = new AbortController(); later(() => c.abort(), 50); return c.signal }, true`)
+	b.Until(`window.limit === 15000 && document.querySelector('[data-part=note]').innerText.includes('No connection')`)
+	testenv.Eval[bool](b, `window.waits = [], window.fetch = async () => new Response('{"title":"Banned"}', { status: 403, headers: { 'Retry-After': '3456000' } }), true`)
+	b.Until(`window.waits.length > 1`)
+	if most := testenv.Eval[float64](b, `Math.max(...window.waits)`); most > 3_600_000 {
+		t.Errorf("the page waits %.0f ms, which is a storm of requests in a browser", most)
+	}
+	testenv.Eval[bool](b, `window.fetch = window.connected, true`)
+	lead(b, "You are next")
+
+	// By keyboard: the focus is somewhere after each change, and nothing is given up without a question.
+	testenv.Eval[bool](b, `document.querySelector('[data-part=leave]').focus(), true`)
+	b.Do(chromedp.KeyEvent(kb.Enter))
+	b.Until(`document.activeElement.dataset.part === 'no' && document.querySelector('[data-part=sure]').checkVisibility()`)
+	b.Do(chromedp.KeyEvent(kb.Enter))
+	b.Until(`document.activeElement.dataset.part === 'leave'`)
+	b.Do(chromedp.KeyEvent(kb.Enter))
+	press(b, "yes")
+	lead(b, "You gave up your place")
+	b.Until(`document.activeElement.dataset.part === 'lead'`)
 }
 
 // The script works in a page of another origin that the server allows, with the visitor's cookies unless every origin may. In one that it does

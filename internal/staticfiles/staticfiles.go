@@ -52,6 +52,16 @@ func Handler(files fs.FS, folder string) http.Handler {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Etag", f.tag)
 		h.Set("X-Content-Type-Options", "nosniff")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
+		Serve(w, r, f.content)
 	})
+}
+
+// Serve answers with content that is in memory, whose header is set but for its length, or with 304. It serves no ranges: a request for thousands of them would
+// cost as many parts.
+func Serve(w http.ResponseWriter, r *http.Request, content []byte) {
+	if r.Header.Get("Range") != "" {
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }

@@ -14,12 +14,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/staticfiles"
 )
 
 //go:embed docs.html
@@ -146,7 +146,7 @@ func fixed(kind string, plain []byte) echo.HandlerFunc {
 			h.Set("Etag", `"`+tag+`-gzip"`)
 			h.Set("Content-Encoding", "gzip")
 		}
-		http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(body))
+		staticfiles.Serve(c.Response(), c.Request(), body)
 		return nil
 	}
 }

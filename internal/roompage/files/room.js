@@ -41,7 +41,8 @@
     unsolvable: 'This page cannot show the challenge that the shop asks for.',
     unknown: 'Your place cannot be read at the moment.',
     away: 'No connection. This page tries again.',
-    awayWithPlace: 'No connection. Your place is kept; this page tries again.',
+    awayWithPlace: 'No connection. Your place is kept, but a turn may come and go meanwhile; this page tries again.',
+    sure: 'Give up your place? It cannot be had back.',
   };
   const minutes = (ms) => Math.max(1, Math.round(ms / 60000));
   // A time with its zone, and with its day unless that is today.
@@ -54,9 +55,32 @@
     if (s >= 172800) return `${Math.round(s / 86400)} days`;
     return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
   };
+  // A browser may refuse to store anything; then the tab remembers it.
+  const memory = new Map();
+  const kept = (storage) => ({
+    get(name) {
+      try {
+        return memory.get(name) ?? storage().getItem(name);
+      } catch {
+        return null;
+      }
+    },
+    set(name, value) {
+      memory.delete(name);
+      try {
+        storage().setItem(name, value);
+      } catch {
+        memory.set(name, value);
+      }
+    },
+  });
+  const places = kept(() => localStorage);
+  const session = kept(() => sessionStorage);
+  const answerWithin = 15000; // a request that takes longer gets no answer: a connection may be dead without a sign
+  const longest = 3600000; // until the next look, whatever the server asks for
   const fromAddress = new URLSearchParams(location.hash.slice(1)).get('token');
   if (fromAddress) {
-    sessionStorage.setItem('tidegate:token', fromAddress);
+    session.set('tidegate:token', fromAddress);
     history.replaceState(null, '', location.pathname + location.search);
   }
 
@@ -75,6 +99,7 @@
     };
     const lead = part('p', 'lead');
     lead.setAttribute('role', 'status'); // screen readers read it out when it changes
+    lead.tabIndex = -1; // it has the focus when the button that had it is gone
     const bar = part('progress', 'bar');
     bar.setAttribute('aria-label', 'How far the line has come');
     const detail = part('p', 'detail');
@@ -89,6 +114,11 @@
     signIn.className = 'go';
     const leave = part('button', 'leave', 'Give up my place');
     leave.className = 'quiet';
+    const sure = part('p', 'sure', text.sure);
+    sure.setAttribute('role', 'alert');
+    const yes = part('button', 'yes', 'Yes, give it up');
+    const no = part('button', 'no', 'Keep my place');
+    yes.className = no.className = 'quiet';
     const draw = part('details', 'draw');
     draw.innerHTML = '<summary>How the order is drawn</summary><p>Before anybody joined, the shop published a fingerprint of a secret. At the start, ' +
       'the list of all who joined and the secret together give the order, so nobody could choose a place. ' +
@@ -97,19 +127,19 @@
     const say = (e, s) => { if (e.textContent !== s) e.textContent = s; };
     const show = (e, on) => { e.hidden = !on; };
 
-    let timer, first = 0, admitted = false, seen = {}, credentials, ahead = -Infinity, line = () => '';
+    let timer, asking = false, first = 0, admitted = false, seen = {}, credentials, ahead = -Infinity, line = () => '';
     const left = (at) => span(new Date(at) - Date.now() - ahead); // by the room's clock
     const tick = () => say(detail, line());
     setInterval(tick, 1000);
     const identity = async () => {
-      const token = box.dataset.token ? await window[box.dataset.token]() : sessionStorage.getItem('tidegate:token');
+      const token = box.dataset.token ? await window[box.dataset.token]() : session.get('tidegate:token');
       return token && { Authorization: `Bearer ${token}` };
     };
     // Reads the room. Cookies may say who the visitor is, but a server that allows pages of every origin gets none.
     async function read() {
       for (const mode of credentials ? [credentials] : ['include', 'same-origin']) {
         try {
-          const answer = await fetch(url, { credentials: mode });
+          const answer = await fetch(url, { credentials: mode, signal: AbortSignal.timeout(answerWithin) });
           credentials = mode;
           return answer;
         } catch (e) {
@@ -118,14 +148,14 @@
       }
     }
     async function call(method, path, solution) {
-      const token = localStorage.getItem(key);
+      const token = places.get(key);
       const answer = await fetch(url + path, {
-        method, cache: 'no-store', credentials,
+        method, cache: 'no-store', credentials, signal: AbortSignal.timeout(answerWithin),
         headers: { ...await identity(), ...(token && { 'X-Place-Token': token }), ...(solution && { 'X-Captcha': solution }), ...(method === 'POST' && { 'Content-Type': 'application/json' }) },
         body: path === '/place' && method === 'POST' ? JSON.stringify({ lane: box.dataset.lane || undefined }) : undefined,
       });
       const body = answer.status === 204 ? {} : await answer.json();
-      if (body.token) localStorage.setItem(key, body.token);
+      if (body.token) places.set(key, body.token);
       return { ok: answer.ok, status: answer.status, body, retry: 1000 * (answer.headers.get('Retry-After') || 0) };
     }
 
@@ -189,7 +219,10 @@
       show(claim, state === 'turn' && !paused);
       show(go, state === 'admitted' && !!onward);
       if (onward) go.href = onward;
-      show(leave, ['gathering', 'waiting', 'turn', 'admitted'].includes(state));
+      const leaves = ['gathering', 'waiting', 'turn', 'admitted'].includes(state);
+      asking = asking && leaves;
+      show(leave, leaves && !asking);
+      for (const e of [sure, yes, no]) show(e, asking);
       show(draw, !!doc.draw);
       const beacon = doc.draw && doc.draw.beacon;
       if (beacon) say(draw.querySelector('.tidegate-beacon'), `The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which is unknown, also to the shop, before ${clock(beacon.at)}.`);
@@ -227,7 +260,7 @@
         const doc = await answer.json();
         if (!doc.phase && answer.status < 500) { // such as an unknown room
           say(note, doc.detail || doc.title);
-          timer = setTimeout(look, 1000 * (answer.headers.get('Retry-After') || 60));
+          timer = setTimeout(look, Math.min(1000 * (answer.headers.get('Retry-After') || 60), longest));
           return;
         }
         const place = await call(...ask);
@@ -236,7 +269,9 @@
         else if (place.status === 404 || ask[0] === 'DELETE') seen = null;
         if (seen) task.replaceChildren();
         const found = seen && seen.state ? seen : null;
+        const had = document.activeElement;
         draws(doc, found, !seen || !!found || place.status < 500, place.ok ? '' : place.body.reason);
+        if (box.contains(had) && had.hidden) lead.focus();
         if (place.body.challenge && ask[0] === 'POST') await solve(place.body.challenge, ask[2]);
         else if (task.firstChild) { line = () => text.solving; tick(); show(join, false); }
         if (!place.ok && !['unauthenticated', 'banned'].includes(place.body.reason) && place.status !== 404 && (!place.body.challenge || ask[2])) say(note, place.body.detail || place.body.title || '');
@@ -244,19 +279,28 @@
         if (found && found.state === 'turned_away' && !['exhausted', 'closed'].includes(doc.phase)) wait = 2000; // doc was cached
         if (ask[0] === 'DELETE') wait = 200;
       } catch {
-        say(note, (seen && seen.state) || localStorage.getItem(key) ? text.awayWithPlace : text.away);
+        say(note, (seen && seen.state) || places.get(key) ? text.awayWithPlace : text.away);
         wait = 3000 + Math.random() * 4000;
       }
-      timer = setTimeout(look, wait);
+      timer = setTimeout(look, Math.min(wait, longest));
     }
     join.onclick = () => look(['POST', '/place']);
     claim.onclick = () => look(['POST', '/place/claim']);
-    leave.onclick = () => look(['DELETE', '/place']);
+    const ask = (on) => {
+      asking = on;
+      show(leave, !on);
+      for (const e of [sure, yes, no]) show(e, on);
+      (on ? no : leave).focus();
+    };
+    leave.onclick = () => ask(true);
+    no.onclick = () => ask(false);
+    yes.onclick = () => look(['DELETE', '/place']);
     // A hidden tab is slowed down by the browser: ask at once when it is seen again, or the connection is back.
     document.addEventListener('visibilitychange', () => document.hidden || look());
     addEventListener('online', () => look());
+    addEventListener('pageshow', (e) => e.persisted && look());
     addEventListener('storage', (e) => e.key === key && look()); // a second tab
-    for (const e of [bar, join, claim, go, signIn, leave, draw]) show(e, false);
+    for (const e of [bar, join, claim, go, signIn, leave, sure, yes, no, draw]) show(e, false);
     look();
   }
   document.querySelectorAll('[data-tidegate-room]').forEach(start);
