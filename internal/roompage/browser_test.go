@@ -240,10 +240,12 @@ func TestHardBrowsers(t *testing.T) {
 	testenv.Eval[bool](b, `window.connected = window.fetch, window.fetch = (url, o) => new Promise((_, reject) => o.signal.addEventListener('abort', () => reject(o.signal.reason))),
 		AbortSignal.timeout = (ms) => { window.limit = ms; const c = new AbortController(); later(() => c.abort(), 50); return c.signal }, true`)
 	b.Until(`window.limit === 15000 && document.querySelector('[data-part=note]').innerText.includes('No connection')`)
-	testenv.Eval[bool](b, `window.waits = [], window.fetch = async () => new Response('{"title":"Banned"}', { status: 403, headers: { 'Retry-After': '3456000' } }), true`)
-	b.Until(`window.waits.length > 1`)
-	if most := testenv.Eval[float64](b, `Math.max(...window.waits)`); most > 3_600_000 {
-		t.Errorf("the page waits %.0f ms, which is a storm of requests in a browser", most)
+	for _, refused := range []string{"true", "url.endsWith('/place')"} {
+		testenv.Eval[bool](b, `window.waits = [], window.fetch = async (url, o) => `+refused+` ? new Response('{"title":"Banned"}', { status: 403, headers: { 'Retry-After': '3456000' } }) : connected(url), true`)
+		b.Until(`window.waits.filter((ms) => ms >= 3600000).length > 1`)
+		if most := testenv.Eval[float64](b, `Math.max(...window.waits)`); most > 3_600_000 {
+			t.Errorf("the page waits %.0f ms, which is a storm of requests in a browser", most)
+		}
 	}
 	testenv.Eval[bool](b, `window.fetch = window.connected, true`)
 	lead(b, "You are next")
