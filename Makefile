@@ -28,7 +28,8 @@ setup: ## install what the tests run (root, or SETUP=1 for sudo)
 
 .PHONY: demo
 demo: ## run a sale on this machine, with nothing installed (EXIT=1: leave after the verdict)
-	go run ./cmd/tidegate demo $(if $(EXIT),--exit)
+	go build -o bin/ ./cmd/tidegate # go run would call Ctrl-C an error
+	bin/tidegate demo $(if $(EXIT),--exit)
 
 .PHONY: test
 ifeq ($(PKG),./...)

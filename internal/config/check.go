@@ -17,6 +17,8 @@ func (c *Config) checkAPI(t told) []error {
 	embedded := !t.has("REDIS_URL") && !t.has("DATABASE_URL")
 
 	switch {
+	case !t.has("IDENTITY") && embedded && (t.has("JWT_SECRET") || t.has("JWT_JWKS_FILE") || t.has("JWT_JWKS_URL")):
+		wrong = append(wrong, errors.New("IDENTITY must be jwt with JWT_SECRET, JWT_JWKS_FILE or JWT_JWKS_URL: without it users are taken from a header, and tokens ignored"))
 	case !t.has("IDENTITY") && embedded:
 		c.Identity = IdentityHeader
 	case !t.has("IDENTITY"):

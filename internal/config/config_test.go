@@ -59,6 +59,15 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 }
 
+func TestEmbeddedTakesNoKeyForNothing(t *testing.T) {
+	for _, name := range []string{"JWT_SECRET", "JWT_JWKS_FILE", "JWT_JWKS_URL"} {
+		value := map[string]string{"JWT_SECRET": strings.Repeat("k", 32), "JWT_JWKS_FILE": "config_test.go", "JWT_JWKS_URL": "https://id.test/keys"}[name]
+		if _, err := API(nil, func(v string) string { return map[string]string{name: value}[v] }, io.Discard); err == nil || !strings.Contains(err.Error(), "IDENTITY must be jwt") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestDatabaseOfSeveralHosts(t *testing.T) {
 	const hosts = "postgres://u:hunter2@one.test:5432,two.test:5433/db?target_session_attrs=read-write"
 	c, err := Worker(nil, env(t, "DATABASE_URL", hosts), io.Discard)

@@ -71,7 +71,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	measured := serve.Metrics(r)
 	store := sqlite.New(db)
 	svc, err := orders.Open(ctx, r.Decisions, store,
-		orders.Options{Namespace: told.Namespace, Queue: r.Queue, Timeout: decideWithin, EphemeralRedis: true, MaxRemembered: told.MaxRemembered, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
+		orders.Options{Namespace: told.Namespace, Queue: r.Queue, Timeout: decideWithin, EphemeralRedis: true, MaxRemembered: told.MaxRemembered, Program: "embedded", Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (c *evidence) judge() {
 	c.find("W9", "no turn before the start", func(f *rehearse.Finding) {
 		c.each(nil, func(v *visitor) { f.Check(!v.early, "%s had a turn before the start", v.user) })
 	})
-	c.find("W14", "no turn is shorter than was said", func(f *rehearse.Finding) {
+	c.find("W14", "no turn is shorter than promised", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return !v.lapsed.IsZero() && !v.turnUntil.IsZero() }, func(v *visitor) {
 			f.Check(!v.lapsed.Before(v.turnUntil.Add(-time.Second)), "%s had a turn until %v, and it had lapsed at %v", v.user, v.turnUntil, v.lapsed)
 		})
@@ -125,7 +125,7 @@ func (c *evidence) judge() {
 			f.Check(v.claimed && v.ordered, "%s: claim %d, order %d, ended %s", v.user, v.claimCode, v.orderCode, v.final)
 		})
 	})
-	c.find("W18", "everybody is told how it ends", c.toldTheEnd)
+	c.find("W18", "everybody learns how it ends", c.toldTheEnd)
 	c.find("W19", "certain was true", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.certain && v.claimCode != 0 && v.inTime }, func(v *visitor) { f.Check(v.ordered, "%s was certain, and ended %s", v.user, v.final) })
 	})
