@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -84,16 +83,7 @@ func startNginx(t *testing.T, at addresses) *gateway {
 	recipe = servetest.Replace(t, recipe, "listen 8000", "listen "+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "demo-only-gateway-token", gatewayToken)
 	servetest.Write(t, dir, "recipe.conf", recipe)
 	servetest.Write(t, dir, "members.htpasswd", strings.Join(memberNames, ":{PLAIN}opensesame\n")+":{PLAIN}opensesame\n")
-	servetest.Write(t, dir, "nginx.conf", `
-daemon off; master_process off; pid nginx.pid; error_log stderr error;
-events {}
-http {
-	access_log off;
-	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-	include recipe.conf;
-}
-`)
-	servetest.Serving(t, addr, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	servetest.Nginx(t, addr, dir)
 	return &gateway{addr: addr}
 }
 
@@ -108,11 +98,10 @@ func startCaddy(t *testing.T, at addresses) *gateway {
 		recipe = servetest.Replace(t, recipe, "127.0.0.1:8099", testenv.FreeAddr())
 	}
 	recipe = servetest.Replace(t, recipe, "http://:8000", "http://"+addr, "127.0.0.1:8081", at.authz, "127.0.0.1:9000", at.shop, "demo-only-gateway-token", gatewayToken)
-	servetest.Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
 	// "opensesame", at the lowest cost.
 	const hash = "JDJhJDA0JGJ2Q0E2T1QxaGlhcnVQVm1ZdThXTnUvTG1UQlJVLmRITE4wb1VGLjJudG55RDZwazJGMzIy"
 	servetest.Write(t, dir, "members.caddy", strings.Join(memberNames, " "+hash+"\n")+" "+hash+"\n")
-	servetest.Serving(t, addr, dir, "caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
+	servetest.Caddy(t, addr, dir, recipe)
 	return &gateway{addr: addr}
 }
 

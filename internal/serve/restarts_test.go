@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,23 +215,13 @@ func proxyRecipe(t *testing.T, language string, apis []string) string {
 func startNginx(t *testing.T, apis []string) (addr string) {
 	addr, dir := testenv.FreeAddr(), t.TempDir()
 	servetest.Write(t, dir, "recipe.conf", servetest.Replace(t, proxyRecipe(t, "nginx", apis), "listen 80;", "listen "+addr+";", `X-User-ID ""`, "X-User-ID $http_x_user_id"))
-	servetest.Write(t, dir, "nginx.conf", `
-daemon off; master_process off; pid nginx.pid; error_log stderr error;
-events {}
-http {
-	access_log off;
-	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-	include recipe.conf;
-}
-`)
-	servetest.Serving(t, addr, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	servetest.Nginx(t, addr, dir)
 	return addr
 }
 
 func startCaddy(t *testing.T, apis []string) (addr string) {
 	addr, dir := testenv.FreeAddr(), t.TempDir()
 	recipe := servetest.Replace(t, proxyRecipe(t, "caddyfile", apis), "http://:80", "http://"+addr, "header_up -X-User-ID", "header_up +X-Seen 1")
-	servetest.Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
-	servetest.Serving(t, addr, dir, "caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
+	servetest.Caddy(t, addr, dir, recipe)
 	return addr
 }

@@ -48,8 +48,8 @@ func Write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// Serving starts the program of a gateway or proxy and waits until it listens.
-func Serving(t testing.TB, addr, dir, program string, args ...string) {
+// serving starts the program of a gateway or proxy and waits until it listens.
+func serving(t testing.TB, addr, dir, program string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -88,4 +88,26 @@ func Serving(t testing.TB, addr, dir, program string, args ...string) {
 		_ = conn.Close()
 		return Answer{Status: http.StatusOK}
 	})
+}
+
+// Nginx starts nginx with the file recipe.conf of a folder, which listens at addr.
+func Nginx(t testing.TB, addr, dir string) {
+	t.Helper()
+	Write(t, dir, "nginx.conf", `
+daemon off; master_process off; pid nginx.pid; error_log stderr error;
+events {}
+http {
+	access_log off;
+	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+	include recipe.conf;
+}
+`)
+	serving(t, addr, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+}
+
+// Caddy starts Caddy with a recipe that listens at addr.
+func Caddy(t testing.TB, addr, dir, recipe string) {
+	t.Helper()
+	Write(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+recipe)
+	serving(t, addr, dir, "caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
 }
