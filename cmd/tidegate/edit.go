@@ -24,7 +24,7 @@ func editSaleCommand(getenv func(string) string) *cobra.Command {
 	var (
 		o    options
 		api  = internalAPI{getenv: getenv}
-		edit = saleEdit{api: &api, editor: cmp.Or(getenv("VISUAL"), getenv("EDITOR"), "vi")}
+		edit = saleEdit{api: &api, editor: cmp.Or(getenv("VISUAL"), getenv("EDITOR"))}
 	)
 	cmd := &cobra.Command{
 		Use: "edit SALE", Short: "Change a sale in an editor", Args: named, ValidArgsFunction: saleNames.of(&api),
@@ -44,10 +44,16 @@ func editSaleCommand(getenv func(string) string) *cobra.Command {
 // saleEdit changes a sale in an editor.
 type saleEdit struct {
 	api    *internalAPI
-	editor string // command with arguments, to which the name of a file is appended
+	editor string // command with arguments, to which the name of a file is appended; empty: vi, in a terminal
 }
 
 func (e *saleEdit) run(cmd *cobra.Command, sale string, o options) (err error) {
+	if e.editor == "" {
+		if !isTerminal(cmd.InOrStdin()) { // vi would wait for keys for ever
+			return errors.New("stdin is not a terminal: EDITOR must name a program that changes a file, such as EDITOR=./raise-stock")
+		}
+		e.editor = "vi"
+	}
 	stored, err := e.api.rawSale(cmd.Context(), sale)
 	if err != nil {
 		return err

@@ -14,6 +14,14 @@ import (
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
+// Without a terminal and without an editor of its own, nobody could press keys.
+func TestSalesEditWithoutATerminal(t *testing.T) {
+	env, _ := internalFake(t, nil)
+	if _, err := call(t, env, "sales", "edit", "summer"); err == nil || !strings.Contains(err.Error(), "EDITOR must name a program") {
+		t.Error(err)
+	}
+}
+
 // An operator changes a sale in an editor, which here is a script: what would change is shown, what the operator leaves stays as it is, and
 // whenever the sale is not changed, the edited text is kept.
 func TestSalesEdit(t *testing.T) {

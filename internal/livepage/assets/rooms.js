@@ -47,5 +47,5 @@ function update(node, room, at) {
   say('served', 'had their turn', count(room.served));
   const shares = (room.lanes ?? []).reduce((sum, l) => sum + l.share, 0);
   keyed($('.lanes', node), room.lanes ?? [], (l) => l.lane, () => el('li'), (li, l) => put(li, `${l.lane}: ${count(l.waiting)} waiting, ${count(l.served)} had their turn, share ${Math.round(100 * l.share / shares)} %`));
-  say('outlook', over ? 'are those who wait' : 'whoever joins now', over ? 'turned away' : room.sale ? outlooks[room.outlook] ?? room.outlook : 'likely to get a turn');
+  say('outlook', over ? 'those who waited' : 'whoever joins now', over ? 'were turned away' : room.sale ? outlooks[room.outlook] ?? room.outlook : 'likely to get a turn');
 }
