@@ -175,8 +175,7 @@ func TestTokens(t *testing.T) {
 	b := testenv.NewTab(t, "status of 404", "status of 401")
 	b.Open(public + "/rooms/queue")
 	lead(b, "Sign in first.")
-	b.Open("about:blank")
-	b.Open(public + "/rooms/queue#token=" + token("ann"))
+	testenv.Eval[bool](b, fmt.Sprintf(`location.hash = 'token=%s', true`, token("ann"))) // a link to the page that is open
 	press(b, "join")
 	lead(b, "You are next")
 	if at := testenv.Eval[string](b, `location.href`); strings.Contains(at, "token") {
@@ -184,9 +183,12 @@ func TestTokens(t *testing.T) {
 	}
 	page = fmt.Sprintf(`<!doctype html><title>Shop</title><link rel="icon" href="data:,"><div data-tidegate-room="queue" data-token="visitorToken"></div>
 		<script>window.visitorToken = async () => %q</script><script src="%s/rooms/files/room.js"></script>`, token("bob"), public)
-	b.Open(shop.URL)
+	b.Open(shop.URL + "#token=of-the-shop")
 	press(b, "join")
 	lead(b, "1 ahead of you")
+	if hash := testenv.Eval[string](b, `location.hash`); hash != "#token=of-the-shop" {
+		t.Errorf("the script has taken the shop's token out of its address: %q", hash)
+	}
 	for user, number := range map[string]string{"ann": `"number":1,`, "bob": `"number":2,`} {
 		if a := servetest.Call("GET", public+"/v1/rooms/queue/place", "", "Authorization", "Bearer "+token(user)); !strings.Contains(string(a.Body), number) {
 			t.Errorf("%s: %v", user, a)
@@ -338,6 +340,8 @@ func TestWords(t *testing.T) {
 		{`"phase":"serving"`, `"state":"admitted","pass_until":"2099-05-17T12:00:00Z"`, 200, "You may go on now.", false, ""},
 		{`"phase":"serving"`, `"state":"barred","reason":"banned"`, 200, "You cannot take part. You are banned.", false, ""},
 		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "You cannot take part. You are banned.", false, "The store is unavailable"}, // what was read last
+		{`"phase":"serving"`, `"state":"waiting","position":4,"ahead":3`, 200, "3 ahead of you", false, ""},
+		{`"phase":"serving","sign_in_url":"/login"`, `"reason":"unauthenticated"`, 401, "3 ahead of you", false, "Sign in again: this page cannot read your place any more, and what it shows is out of date."},
 	} {
 		testenv.Eval[bool](b, fmt.Sprintf(`window.answers = ['{"room":"desk",%s}', ['{%s}', {status: %d}]].map((a) => [].concat(a)),
 			document.querySelector('[data-part=lead]').innerText = '', dispatchEvent(new Event('online')), true`, tt.doc, tt.place, tt.status))
@@ -349,6 +353,41 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s, %s: %q, join %t, note %q; want %q, %t, %q", tt.doc, tt.place, got, join, note, tt.lead, tt.join, tt.note)
 		}
 	}
+	if !testenv.Eval[bool](b, `document.querySelector('[data-part=sign-in]').checkVisibility()`) {
+		t.Error("who has to sign in again is not shown where")
+	}
+}
+
+// The countdown follows the room's clock when the device's is set, and another tab's token alone makes a tab ask for nothing.
+func TestTheDevice(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	if a := servetest.Call("PUT", internal+"/v1/rooms/desk", `{"mode":"fifo","starts_at":"2099-05-17T12:00:00Z","continue_url":"/"}`); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	b := testenv.NewTab(t, "status of 401") // nobody is signed in
+	b.Open(public + "/rooms/desk")
+	lead(b, "The room has not opened yet.")
+	testenv.Eval[bool](b, `window.asked = 0, window.fetch = async (url) => (window.asked++, new Response(url.endsWith('/place') ? '{"state":"turn","turn_until":"2030-01-01T00:09:00Z","poll_after_ms":600000}' :
+		'{"room":"desk","phase":"serving","now":"2030-01-01T00:00:00Z"}')), dispatchEvent(new Event('online')), true`)
+	shown := func() {
+		t.Helper()
+		b.Until(`/within 8:\d\d,/.test(document.querySelector('[data-part=detail]').innerText)`)
+	}
+	shown()
+	testenv.Eval[bool](b, `window.real = Date.now, Date.now = () => real() + 3600e3, true`)
+	shown()
+	testenv.Eval[bool](b, `dispatchEvent(new Event('online')), true`)
+	b.Until(`asked === 4`)
+	shown()
+
+	testenv.Eval[bool](b, `dispatchEvent(new StorageEvent('storage', {key: 'tidegate:' + location.origin + '/v1/rooms/desk'})), true`)
+	testenv.Eval[bool](b, `new Promise((done) => setTimeout(done, 300)).then(() => true)`)
+	if n := testenv.Eval[int](b, `asked`); n != 4 {
+		t.Errorf("a token that another tab got makes this one send %d requests", n-4)
+	}
+	testenv.Eval[bool](b, `dispatchEvent(new StorageEvent('storage', {key: 'tidegate:' + location.origin + '/v1/rooms/desk state'})), true`)
+	b.Until(`asked === 6`)
 }
 
 // The page joins the lane that its element names, and without a name the one that is open to everybody.

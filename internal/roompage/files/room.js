@@ -35,6 +35,7 @@
     unlikely: 'There may not be enough for you: more people are in front than there are pieces.',
     waiting_for_returns: 'Everything is taken. Pieces that come back, for example because they are not paid, go to the next in line.',
     signIn: 'Sign in first.',
+    signInAgain: 'Sign in again: this page cannot read your place any more, and what it shows is out of date.',
     held: 'The room is paused. Your place is kept, and no time runs.',
     recovering: 'The room is being restored. Your place is kept, and no time runs.',
     solving: 'Your browser solves a small task first, which takes some seconds.',
@@ -78,16 +79,22 @@
   const session = kept(() => sessionStorage);
   const answerWithin = 15000; // a request that takes longer gets no answer: a connection may be dead without a sign
   const longest = 3600000; // until the next look, whatever the server asks for
-  const fromAddress = new URLSearchParams(location.hash.slice(1)).get('token');
-  if (fromAddress) {
-    session.set('tidegate:token', fromAddress);
+  // A page whose elements all have data-token may use its address for something else.
+  const addressed = document.querySelector('[data-tidegate-room]:not([data-token])');
+  function takeToken() {
+    const token = addressed && new URLSearchParams(location.hash.slice(1)).get('token');
+    if (!token) return;
+    session.set('tidegate:token', token);
     history.replaceState(null, '', location.pathname + location.search);
+    dispatchEvent(new Event('tidegate:token'));
   }
+  takeToken();
+  addEventListener('hashchange', takeToken); // a link to the page that is open loads nothing
 
   function start(box) {
     const room = box.dataset.tidegateRoom || decodeURIComponent(location.pathname.split('/').filter(Boolean).pop());
     const url = `${api}/v1/rooms/${encodeURIComponent(room)}`;
-    const key = `tidegate:${url}`;
+    const key = `tidegate:${url}`, news = `${key} state`; // the token changes while the line moves, the state seldom
     const page = box.closest('[data-tidegate-page]'); // the built-in one
     let title = document.title;
     box.classList.add('tidegate');
@@ -128,7 +135,7 @@
     const show = (e, on) => { e.hidden = !on; };
 
     let timer, asking = false, first = 0, admitted = false, seen = {}, credentials, ahead = -Infinity, line = () => '';
-    const left = (at) => span(new Date(at) - Date.now() - ahead); // by the room's clock
+    const left = (at) => span(new Date(at) - performance.now() - ahead); // by the room's clock; the device's may be set meanwhile
     const tick = () => say(detail, line());
     setInterval(tick, 1000);
     const identity = async () => {
@@ -156,6 +163,7 @@
       });
       const body = answer.status === 204 ? {} : await answer.json();
       if (body.token) places.set(key, body.token);
+      if (body.state) places.set(news, body.state);
       return { ok: answer.ok, status: answer.status, body, retry: 1000 * (answer.headers.get('Retry-After') || 0) };
     }
 
@@ -171,7 +179,7 @@
     // known: whether there is a place; without one, there may be one that could not be read.
     function draws(doc, place, known, refusal) {
       const stranger = refusal === 'unauthenticated';
-      ahead = Math.max(ahead, new Date(doc.now) - Date.now() || 0); // a cached document is older
+      ahead = Math.max(ahead, new Date(doc.now || Date.now()) - performance.now()); // a cached document is older
       if (page) header(doc);
       const onward = box.dataset.continue || doc.continue_url;
       const state = place ? place.state : '';
@@ -212,9 +220,9 @@
       else if (!state && open && doc.draw) line = () => 'The order was drawn. Who joins now is behind all who took part.';
       tick();
       say(outlook, sells && ['waiting', 'gathering'].includes(state) && text[place.outlook] || '');
-      say(note, doc.message || '');
+      say(note, state && stranger ? text.signInAgain : doc.message || '');
       show(join, open && !stranger && refusal !== 'banned' && (place ? again : known));
-      show(signIn, open && !state && stranger && !!doc.sign_in_url);
+      show(signIn, open && stranger && !!doc.sign_in_url);
       if (doc.sign_in_url) signIn.href = doc.sign_in_url;
       show(claim, state === 'turn' && !paused);
       show(go, state === 'admitted' && !!onward);
@@ -299,7 +307,8 @@
     document.addEventListener('visibilitychange', () => document.hidden || look());
     addEventListener('online', () => look());
     addEventListener('pageshow', (e) => e.persisted && look());
-    addEventListener('storage', (e) => e.key === key && look()); // a second tab
+    addEventListener('tidegate:token', () => look());
+    addEventListener('storage', (e) => e.key === news && look()); // a second tab
     for (const e of [bar, join, claim, go, signIn, leave, sure, yes, no, draw]) show(e, false);
     look();
   }
