@@ -71,6 +71,9 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if err != nil {
 		return Place{}, false, err
 	}
+	if v, err = s.upToDate(ctx, v, got.place); err != nil {
+		return Place{}, false, err
+	}
 	p, err = s.joined(v, got.place, got.gathered)
 	return p, got.created, err
 }
@@ -103,6 +106,15 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 		}
 		return 0, v.MayRejoin(state)
 	})
+	if err == nil && len(fresh) < len(current) { // visitors who have a place may have seen it in a process with a newer view
+		var seen map[string]int64
+		seen, err = s.store.cursors(ctx, name)
+		for subject, p := range current {
+			if !fresh[subject] {
+				p.seen = seen[p.lane]
+			}
+		}
+	}
 	for _, c := range take() {
 		if c.Err = err; err != nil {
 			continue

@@ -33,7 +33,11 @@ func TestAnOlderProcessTakesNothingBack(t *testing.T) {
 			turns, waiting := 0, 0
 			for _, who := range crowd {
 				newer := ask(h.rooms, who, "")
-				for what, p := range map[string]waitingroom.Place{"by name": ask(older, who, ""), "with the token": ask(older, who, newer.Token)} {
+				again, _, err := older.Join(t.Context(), name, waitingroom.Visitor{User: who, Token: newer.Token}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for what, p := range map[string]waitingroom.Place{"joining again": again, "by name": ask(older, who, ""), "with the token": ask(older, who, newer.Token)} {
 					if p.State != newer.State || p.Position != newer.Position || p.Ahead > newer.Ahead {
 						t.Errorf("round %d, %s: %s at %d, %d ahead, and then %s at %d, %d ahead", round, what, newer.State, newer.Position, newer.Ahead, p.State, p.Position, p.Ahead)
 					}
