@@ -37,9 +37,7 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 	if known != nil && !v.isSkipped(known) && v.ended == "" {
 		known.user = who.User
 		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.servedFor(known) {
-			if t.Token = who.Token; v.seenBy(known) != known.seen {
-				t.Token = s.tokenOf(v, known)
-			}
+			t.Token = s.tokenOf(v, known) // who.Token may be older, or of the previous secret
 			return t, nil
 		}
 	}

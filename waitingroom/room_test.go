@@ -385,7 +385,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A place and its token survive a change of the secret.
+// A place and its token survive a change of the secret; whoever waits gets a token of the new one.
 func TestAnotherSecret(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(*waitingroom.Definition) {})
@@ -398,6 +398,14 @@ func TestAnotherSecret(t *testing.T) {
 		}
 		if p, created, err := rooms.Join(t.Context(), name, user("ann"), 1); err != nil || created || p.Number != before.Number {
 			t.Errorf("joining again: %+v, %t, %v", p, created, err)
+		}
+		waits, err := rooms.Place(t.Context(), name, waitingroom.Visitor{User: "ann", Token: before.Token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := waitingroom.New(h.store, waitingroom.Options{Secret: make([]byte, 32), Stock: h.shop})
+		if p, err := later.Place(t.Context(), name, waitingroom.Visitor{Token: waits.Token, ByToken: true}); err != nil || p.Number != before.Number {
+			t.Errorf("without the old secret, by the token of a place that waits: %+v, %v", p, err)
 		}
 	})
 }
