@@ -33,7 +33,7 @@ func (p *Page) validate() error {
 			return err
 		}
 		if link[1] != "" && !isLink(link[1]) {
-			return invalid(link[0], "begin with https://, or with / for a path of this server, got %.300q", link[1])
+			return invalid(link[0], "begin with https://, or with / for a path on the origin of the page, got %.300q", link[1])
 		}
 	}
 	return nil

@@ -42,9 +42,9 @@ type RoomView struct {
 type PageView struct {
 	Title       string `json:"title,omitempty" maxLength:"200" doc:"Of the page. Default: the item or the room"`
 	Shop        string `json:"shop,omitempty" maxLength:"200" doc:"Name of the shop, on the page"`
-	LogoURL     string `json:"logo_url,omitempty" maxLength:"2000" doc:"An image, on the page: https, or a path of this server"`
-	ContinueURL string `json:"continue_url,omitempty" maxLength:"2000" doc:"Where the page sends whoever is admitted: https, or a path of this server. Without it there is no page"`
-	SignInURL   string `json:"sign_in_url,omitempty" maxLength:"2000" doc:"Where the page sends whoever has to sign in first: https, or a path of this server"`
+	LogoURL     string `json:"logo_url,omitempty" maxLength:"2000" doc:"An image, on the page: https, or a path, on the origin of the page"`
+	ContinueURL string `json:"continue_url,omitempty" maxLength:"2000" doc:"Where the page sends whoever is admitted: https, or a path, on the origin of the page. Without it there is no page"`
+	SignInURL   string `json:"sign_in_url,omitempty" maxLength:"2000" doc:"Where the page sends whoever has to sign in first: https, or a path, on the origin of the page"`
 }
 
 // laneView is a lane in responses.

@@ -92,7 +92,7 @@
   addEventListener('hashchange', takeToken); // a link to the page that is open loads nothing
 
   function start(box) {
-    const room = box.dataset.tidegateRoom || decodeURIComponent(location.pathname.split('/').filter(Boolean).pop());
+    const room = box.dataset.tidegateRoom || location.pathname.split('/').filter(Boolean).pop();
     const url = `${api}/v1/rooms/${encodeURIComponent(room)}`;
     const key = `tidegate:${url}`, news = `${key} state`; // the token changes while the line moves, the state seldom
     const page = box.closest('[data-tidegate-page]'); // the built-in one
