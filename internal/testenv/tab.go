@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,14 +71,23 @@ func Eval[T any](b Tab, expression string) T {
 	return v
 }
 
-// Until waits until a JavaScript expression is true.
+// Until waits until a JavaScript expression is true, also if another page is loaded meanwhile.
 func (b Tab) Until(expression string) {
 	b.t.Helper()
 	const wait = `new Promise((done) => {
 		const end = Date.now() + 30000, look = () => ((%s) ? done(true) : Date.now() > end ? done(false) : setTimeout(look, 50));
 		look();
 	})`
-	if !Eval[bool](b, fmt.Sprintf(wait, expression)) {
+	for begun := time.Now(); ; {
+		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](fmt.Sprintf(wait, expression), chromedp.EvalAwaitPromise))
+		switch gone := err != nil && (strings.Contains(err.Error(), "navigated or closed") || strings.Contains(err.Error(), "context was destroyed")); {
+		case gone && time.Since(begun) < 30*time.Second:
+			continue
+		case err != nil:
+			b.t.Fatalf("%s: %v", expression, err)
+		case found:
+			return
+		}
 		b.t.Fatalf("timed out waiting for %s; the page shows:\n%s", expression, b.Text("body"))
 	}
 }
