@@ -239,7 +239,7 @@ func TestHardBrowsers(t *testing.T) {
 	b.Until(`window.waits.length > 3`) // looks that found the place by its token
 	lead(b, "You are next")
 
-	testenv.Eval[bool](b, `window.connected = window.fetch, window.fetch = (url, o) => new Promise((_, reject) => o.signal.addEventListener('abort', () => reject(o.signal.reason))),
+	testenv.Eval[bool](b, `window.connected = window.fetch, window.limited = AbortSignal.timeout.bind(AbortSignal), window.fetch = (url, o) => new Promise((_, reject) => o.signal.addEventListener('abort', () => reject(o.signal.reason))),
 		AbortSignal.timeout = (ms) => { window.limit = ms; const c = new AbortController(); later(() => c.abort(), 50); return c.signal }, true`)
 	b.Until(`window.limit === 15000 && document.querySelector('[data-part=note]').innerText.includes('No connection')`)
 	for _, refused := range []string{"true", "url.endsWith('/place')"} {
@@ -249,7 +249,7 @@ func TestHardBrowsers(t *testing.T) {
 			t.Errorf("the page waits %.0f ms, which is a storm of requests in a browser", most)
 		}
 	}
-	testenv.Eval[bool](b, `window.fetch = window.connected, true`)
+	testenv.Eval[bool](b, `window.fetch = window.connected, AbortSignal.timeout = window.limited, true`)
 	lead(b, "You are next")
 
 	// By keyboard: the focus is somewhere after each change, and nothing is given up without a question.
