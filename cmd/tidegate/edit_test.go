@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
-// Without a terminal and without an editor of its own, nobody could press keys.
+// Without a terminal an editor that waits for keys would wait for ever.
 func TestSalesEditWithoutATerminal(t *testing.T) {
 	env, _ := internalFake(t, nil)
 	if _, err := call(t, env, "sales", "edit", "summer"); err == nil || !strings.Contains(err.Error(), "EDITOR must name a program") {

@@ -45,7 +45,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
 	var wg sync.WaitGroup
 	for i, v := range crowd {
-		api := &caller{apis: apis, timeout: o.RequestTimeout} // as behind a balancer that keeps nobody at one API
+		api := &caller{apis: apis, timeout: o.RequestTimeout} // as behind a balancer that sends a visitor to any API
 		api.turn.Store(uint64(i))
 		joined := func() {}
 		if !v.late {
