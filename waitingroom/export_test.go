@@ -30,7 +30,10 @@ func (s *Service) Refresh(ctx context.Context) error { return s.refresh(ctx) }
 func (s *Service) Turn(ctx context.Context) error { return s.tickRooms(ctx) }
 
 // Tick gives turns in one room.
-func (s *Service) Tick(ctx context.Context, room string) error { return s.tick(ctx, room) }
+func (s *Service) Tick(ctx context.Context, room string) error {
+	_, err := s.tick(ctx, room)
+	return err
+}
 
 // Prune deletes old rooms.
 func (s *Service) Prune(ctx context.Context) error { return s.prune(ctx) }

@@ -85,6 +85,7 @@ func (s *Service) guard(ctx context.Context, d *Definition) error {
 // after returns the status of a room that an operator has changed.
 func (s *Service) after(ctx context.Context, name, what string) (Status, error) {
 	s.opts.Logger.InfoContext(ctx, "a waiting room "+what, slog.String("room", name))
+	s.opts.Changed()
 	if err := s.refresh(ctx); err != nil {
 		return Status{}, err
 	}

@@ -32,6 +32,9 @@ type Options struct {
 	Banned func(user string) (why, by string)
 	// Beacon returns the signature of a round of drand, in hexadecimal, for rooms with a beacon. Nil: they wait until SetBeacon is called.
 	Beacon func(ctx context.Context, round int64) (signature string, err error)
+	// Changed is called after this process gave turns or changed a room, so that it can ask the other processes to Wake. It must not block.
+	// Nil: they read that within 0.2 seconds.
+	Changed func()
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -50,6 +53,7 @@ type Service struct {
 	leaving  *batchers[int64, bool]    // numbers, and which places have left
 	reading  *batchers[string, *place] // subjects
 
+	wake       chan struct{}    // another process has changed a room
 	refreshing chan struct{}    // a lock: holds one element while a refresh is under way
 	trees      map[string]*tree // by room, guarded by refreshing: the leaves of those that will be drawn
 	refreshed  time.Time        // guarded by refreshing: when the last refresh began, or failed
@@ -72,7 +76,12 @@ func New(store *Store, opts Options) *Service {
 	if opts.Banned == nil {
 		opts.Banned = func(string) (why, by string) { return "", "" }
 	}
-	s := &Service{opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), refreshing: make(chan struct{}, 1)}
+	if opts.Changed == nil {
+		opts.Changed = func() {}
+	}
+	s := &Service{
+		opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
+	}
 	s.views.Store(&map[string]*view{})
 	s.damaged.Store(&map[string]error{})
 	s.joining = newBatchers(s.joinBatch)
@@ -111,8 +120,16 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// Wake makes Run read the rooms now. It does not block.
+func (s *Service) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
 func (s *Service) runTicks(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		every := idleRefresh
 		switch err := s.tickRooms(ctx); {
 		case ctx.Err() != nil:
@@ -123,9 +140,13 @@ func (s *Service) runTicks(ctx context.Context) {
 		case s.anyOpen():
 			every = tickEvery
 		}
-		if !periodic.Pause(ctx, every) {
-			return
+		pause := time.NewTimer(every)
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-pause.C:
 		}
+		pause.Stop()
 	}
 }
 
@@ -133,6 +154,7 @@ func (s *Service) runTicks(ctx context.Context) {
 func (s *Service) tickRooms(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(roomsAtOnce)
+	var moved atomic.Bool
 	for _, v := range *s.views.Load() {
 		if now := v.clockNow(s.now()); v.runs() && now >= v.GatherAt.UnixMilli() {
 			g.Go(func() error {
@@ -142,7 +164,10 @@ func (s *Service) tickRooms(ctx context.Context) error {
 				}
 				within, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
-				if err := s.tick(within, v.Room); err != nil && ctx.Err() == nil { // the other rooms go on
+				switch changed, err := s.tick(within, v.Room); {
+				case changed:
+					moved.Store(true)
+				case err != nil && ctx.Err() == nil: // the other rooms go on
 					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.Room), slog.Any("error", err))
 				}
 				return nil
@@ -150,6 +175,9 @@ func (s *Service) tickRooms(ctx context.Context) error {
 		}
 	}
 	_ = g.Wait()
+	if moved.Load() {
+		s.opts.Changed()
+	}
 	return s.refresh(ctx)
 }
 

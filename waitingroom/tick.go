@@ -9,15 +9,16 @@ import (
 )
 
 // tick gives turns in a room, unless another process has just done it. One transaction locks the room, so what it decides is still true
-// when it is written.
-func (s *Service) tick(ctx context.Context, name string) error {
+// when it is written. It reports whether people who wait have something to learn.
+func (s *Service) tick(ctx context.Context, name string) (changed bool, err error) {
 	var before, after room
-	err := s.store.inTx(ctx, func(tx *sql.Tx) error {
+	served := int64(0)
+	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
 		r, err := s.store.lock(ctx, tx, name, tickEvery.Milliseconds()*3/4)
 		if err != nil {
 			return err
 		}
-		before = *r
+		before, served = *r, r.served()
 		defer func() { after = *r }()
 		dt := r.now - r.tickedAt
 		if r.tickedAt == 0 {
@@ -56,9 +57,9 @@ func (s *Service) tick(ctx context.Context, name string) error {
 	})
 	switch log := s.opts.Logger.With(slog.String("room", name)); {
 	case errors.Is(err, ErrUnknownRoom): // another process has just ticked it
-		return nil
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
 	case after.drawn() && !before.drawn():
 		log.InfoContext(ctx, "a waiting room has drawn its order", slog.Int64("places", after.nDrawn), slog.String("root", after.root))
 	case after.listed() && !before.listed():
@@ -70,7 +71,8 @@ func (s *Service) tick(ctx context.Context, name string) error {
 	case after.ended == PhaseExhausted && before.ended == "":
 		log.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.Int64("waiting", after.joined-after.served()))
 	}
-	return nil
+	return after.served() != served || after.drawn() != before.drawn() || after.listed() != before.listed() || after.ended != before.ended ||
+		after.sale != before.sale, nil
 }
 
 // serve settles what became of passes, and moves the cursor.

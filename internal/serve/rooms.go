@@ -23,7 +23,9 @@ func (p *Process) addRooms(cfg *config.Config, h *HTTP, gate *admission.Gate) (*
 	if err != nil {
 		return nil, wrap("PASS_KEY_FILE_PREVIOUS", err)
 	}
+	changes := newRoomChanges(h.Redis.Decisions.UniversalClient, cfg.Namespace, p.Log)
 	rooms := waitingroom.New(h.Rooms, waitingroom.Options{
+		Changed: changes.notify,
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Signer: signer, PreviousSigner: before, Stock: h.Orders.RoomStock(), Logger: p.Log,
 		KeepAfterEnd: time.Duration(cfg.RoomDays) * 24 * time.Hour,
 		Beacon: func(ctx context.Context, round int64) (signature string, err error) {
@@ -42,7 +44,7 @@ func (p *Process) addRooms(cfg *config.Config, h *HTTP, gate *admission.Gate) (*
 			return string(admission.Banned), by // the operator's own words are not for the visitor
 		},
 	})
-	p.Background = append(p.Background, rooms.Run)
+	p.Background = append(p.Background, rooms.Run, changes.publish, func(ctx context.Context) error { return changes.listen(ctx, rooms.Wake) })
 	return rooms, nil
 }
 
