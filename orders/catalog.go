@@ -128,7 +128,10 @@ func (w *catalogWatch) replace(ctx context.Context, before, now *catalog) {
 	w.catalog.Store(now)
 	w.regressions.compareCatalogs(ctx, before, now)
 	for id, l := range now.sales {
-		if old, ok := before.sales[id]; ok && old.Epoch != l.Epoch {
+		switch old, ok := before.sales[id]; {
+		case !ok:
+			poke(w.verifying)
+		case old.Epoch != l.Epoch:
 			w.ledger.askAgain()
 			poke(w.asking)
 		}

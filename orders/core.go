@@ -35,17 +35,21 @@ type core struct {
 
 // signals wake the loops. Each channel has one reader.
 type signals struct {
-	suspects suspects      // recoverSales: a sale may have to be recovered
-	checkNow chan struct{} // watch: the sales have to be read, and compared with Redis
-	asking   chan struct{} // askForCommits: orders of this process may have lost their other copies
-	handing  chan struct{} // handOvers: a sale is being recovered
-	replaced chan struct{} // listen: Redis is another server than before
-	arrived  chan struct{} // the worker's poller: a task was enqueued after a while without
+	suspects  suspects      // recoverSales: a sale may have to be recovered
+	checkNow  chan struct{} // watch: the sales have to be read, and compared with Redis
+	asking    chan struct{} // askForCommits: orders of this process may have lost their other copies
+	handing   chan struct{} // handOvers: a sale is being recovered
+	replaced  chan struct{} // listen: Redis is another server than before
+	arrived   chan struct{} // the worker's poller: a task was enqueued after a while without
+	verifying chan struct{} // VerifyInBackground: a process has verified the sales, or there is a new one
 }
 
 func newSignals() *signals {
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
-	return &signals{suspects: suspects{sales: make(map[string]int64), added: signal()}, checkNow: signal(), asking: signal(), handing: signal(), replaced: signal(), arrived: signal()}
+	return &signals{
+		suspects: suspects{sales: make(map[string]int64), added: signal()}, checkNow: signal(), asking: signal(), handing: signal(), replaced: signal(),
+		arrived: signal(), verifying: signal(),
+	}
 }
 
 // uncommitted returns the reservations that the database does not have.

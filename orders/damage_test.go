@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -249,7 +250,7 @@ func TestVerifyHasWhatRedisForgotRebuilt(t *testing.T) {
 			in.balanced(p, sale.ID)
 			in.loses(in.namespace + ":{" + sale.ID + ":shoe}:1:" + key)
 			stop := in.run(func(ctx context.Context) error {
-				err := p.VerifyInBackground(ctx, func(string, []orders.Check) {})
+				err := p.VerifyInBackground(ctx, func(string, []orders.Check, time.Time) {})
 				if ctx.Err() != nil {
 					return nil
 				}

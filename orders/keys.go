@@ -76,6 +76,9 @@ func (c *core) notificationChannel() string { return c.opts.Namespace + ":bullet
 // verifyLockKey holds the process that verifies the sales. STRING, for 50 seconds.
 func (c *core) verifyLockKey() string { return c.opts.Namespace + ":patrol" }
 
+// verifyRoundKey holds the results of the last verification of the sales. STRING, JSON of a verifyRound, until it is out of date.
+func (c *core) verifyRoundKey() string { return c.opts.Namespace + ":verified" }
+
 const (
 	queuesOfCluster = 4 // a queue is one slot, so each queue is served by one master
 	formerQueues    = 4 // of earlier versions

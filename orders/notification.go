@@ -16,6 +16,8 @@ type notification struct {
 	Sales  bool     `json:"sales,omitempty"`  // definitions, switches or epochs changed
 	Item   int      `json:"item,omitempty"`   // number of an item of which units came back
 	Queued bool     `json:"queued,omitempty"` // a task was enqueued after a pause
+
+	Verified bool `json:"verified,omitempty"` // a process has verified the sales
 }
 
 type change struct {
@@ -101,6 +103,9 @@ func (n *notifier) receive(b notification) {
 	}
 	if b.Queued {
 		poke(n.arrived)
+	}
+	if b.Verified {
+		poke(n.verifying)
 	}
 	if ci, ok := n.sales.catalog.Load().byNumber[b.Item]; ok {
 		ci.forget()

@@ -186,7 +186,7 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 		committer: &s.committer, leading: make(chan struct{}, 1),
 	}
 	s.saleAdmin = saleAdmin{core: c, sales: &s.catalogWatch, notifier: &s.notifier, recoverer: &s.recoverer}
-	s.verifier = verifier{core: c, sales: &s.catalogWatch, enqueuer: &s.enqueuer}
+	s.verifier = verifier{core: c, sales: &s.catalogWatch, enqueuer: &s.enqueuer, notifier: &s.notifier}
 	s.runIDs.Notify(s.checkNow)
 	return s, nil
 }

@@ -46,6 +46,7 @@ type verifier struct {
 	*core
 	sales    *catalogWatch
 	enqueuer *enqueuer
+	notifier *notifier
 }
 
 // verifyInvariants checks what Redis and the database have of a sale. It returns the errors of Verify.

@@ -247,7 +247,7 @@ func (b *sections) answers(f *livepage.Frame) {
 func (b *sections) verified(v *livepage.Invariants) {
 	switch {
 	case v == nil:
-		b.row("invariants", "not verified by this server lately")
+		b.row("invariants", "not verified lately")
 	case v.Violations > 0:
 		b.row("invariants", bad.Render(fmt.Sprintf("%s, verified %s ago: tidegate verify", plural(v.Violations, "violation"), span(b.at.Sub(v.VerifiedAt)))))
 	default:

@@ -68,8 +68,8 @@ type Config struct {
 	Served func(Served)
 	// JWTRefused is called for every JWT that is refused, with its cause. It must be safe for concurrent use. Nil: not called.
 	JWTRefused func(auth.JWTCause)
-	// Verified receives the checks whenever a sale is verified. It must be safe for concurrent use. Nil: not called.
-	Verified func(sale string, checks []orders.Check)
+	// Verified receives the checks, and when they were made, whenever a sale is verified. It must be safe for concurrent use. Nil: not called.
+	Verified func(sale string, checks []orders.Check, at time.Time)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *auth.Tokens

@@ -123,7 +123,7 @@ func TestSales(t *testing.T) {
 func TestVerify(t *testing.T) {
 	var told []orders.Check
 	b := setup(t, func(c *Config) {
-		c.Verified = func(sale string, checks []orders.Check) {
+		c.Verified = func(sale string, checks []orders.Check, _ time.Time) {
 			if sale == "flash" {
 				told = checks
 			}

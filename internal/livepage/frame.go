@@ -58,11 +58,11 @@ type Process struct {
 	Degraded  []string `json:"degraded"`           // descriptions of degraded parts, the faults first
 	Warnings  []string `json:"warnings,omitempty"` // those of Degraded that are no faults, the last ones
 
-	Invariants *Invariants `json:"invariants,omitempty"` // nil: this process has verified no sale lately
+	Invariants *Invariants `json:"invariants,omitempty"` // nil: no sale was verified lately
 	Shards     []Shard     `json:"shards,omitempty"`
 }
 
-// Invariants are the results of this process's latest verifications of the sales.
+// Invariants are the results of the latest verifications of the sales.
 type Invariants struct {
 	Sales      int       `json:"sales"` // verified within the last five minutes
 	Violations int       `json:"violations"`

@@ -24,9 +24,9 @@ func TestVerified(t *testing.T) {
 		if got := invariants(); len(got) != 0 {
 			t.Errorf("%v before anybody looked", got)
 		}
-		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 4}})
-		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}, {Invariant: "I8", Breaches: 2}})
-		m.Verified("spring", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", OK: true}})
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 4}}, time.Now())
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}, {Invariant: "I8", Breaches: 2}}, time.Now())
+		m.Verified("spring", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", OK: true}}, time.Now())
 		want := map[string]string{
 			`tidegate_invariant_violations{sale="flash"}`:                   "5",
 			`tidegate_broken_invariants{invariant="I6",sale="flash"}`:       "3",

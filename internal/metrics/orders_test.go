@@ -110,8 +110,8 @@ func TestDegraded(t *testing.T) {
 	m := metrics.New("test")
 	m.Captcha(solvers{Fallback: true})
 	m.Semaphores(quietly{})
-	m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 2}})
-	m.Verified("spring", []orders.Check{{Invariant: "I6", OK: true}})
+	m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 2}}, time.Now())
+	m.Verified("spring", []orders.Check{{Invariant: "I6", OK: true}}, time.Now())
 	scrape(t, m) // which waits for what the page does not wait for
 	got := m.Degraded()
 	for _, want := range []string{"proof of work", "semaphore report", "invariant I6 of sale flash"} {

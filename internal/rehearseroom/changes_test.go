@@ -27,37 +27,3 @@ func TestChangesAreNotified(t *testing.T) {
 		t.Errorf("%d changes were seen after %v", changes, took)
 	}
 }
-
-func TestTmpTurns(t *testing.T) {
-	h := install(t, 2)
-	h.room(`"capacity":1`)
-	next := h.events("internal", "")
-	h.join("first")
-	name := "first"
-	turn := func(user string) time.Time {
-		for {
-			e := next()
-			if e.name == "turn" && strings.Contains(e.data, user) {
-				return time.Now()
-			}
-		}
-	}
-	turn(name)
-	var all []time.Duration
-	for i := range 40 {
-		user := fmt.Sprintf("u%d", i)
-		h.join(user)
-		time.Sleep(time.Duration(i*7) * time.Millisecond)
-		h.as(name, 0, "DELETE", place, "")
-		began := time.Now()
-		all = append(all, turn(user).Sub(began))
-		name = user
-	}
-	sum := time.Duration(0)
-	worst := all[0]
-	for _, d := range all {
-		sum += d
-		worst = max(worst, d)
-	}
-	t.Logf("mean %v worst %v", sum/40, worst)
-}

@@ -23,7 +23,7 @@ type Options struct {
 	RoundTrips func() uint64   // how often decisions waited for Redis; nil: unknown
 	Degraded   func() []string // further degraded parts; nil: none
 
-	// Invariants are the results of this process's verifications; nil: unknown.
+	// Invariants are the results of verifications; nil: unknown.
 	Invariants func() (sales, violations int, latest time.Time)
 }
 

@@ -19,7 +19,8 @@ import (
 const (
 	streamWithin  = 10 * time.Second
 	heartbeat     = 15 * time.Second
-	betweenEvents = 700 * time.Millisecond // at least; a room that serves changes five times a second, and its turns are to be announced within one
+	betweenEvents = 700 * time.Millisecond // at least; a room that serves changes five times a second
+	betweenTurns  = 100 * time.Millisecond // at least; the shop's servers are few, and turns are to be announced within a second
 	turnsAtOnce   = 500                    // read
 )
 
@@ -124,8 +125,9 @@ func (h *Visitors) sendRoom(ctx context.Context, name string, sent cursor, send 
 	if err != nil { // the client connects again, and gets the problem
 		return false
 	}
-	id := ""
+	id, between := "", betweenEvents
 	if sent != nil {
+		between = betweenTurns
 		if len(sent) != len(room.ByLane) || !h.sendTurns(ctx, &room, sent, send) { // an operator has changed the lanes
 			return false
 		}
@@ -136,7 +138,7 @@ func (h *Visitors) sendRoom(ctx context.Context, name string, sent cursor, send 
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	pause := time.NewTimer(betweenEvents)
+	pause := time.NewTimer(between)
 	defer pause.Stop()
 	for paused := false; ; {
 		next := changed

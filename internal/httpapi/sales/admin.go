@@ -14,7 +14,7 @@ import (
 // Admin is the handlers for operators' changes of sales.
 type Admin struct {
 	Orders   Manager
-	Verified func(sale string, checks []orders.Check) // nil: not called
+	Verified func(sale string, checks []orders.Check, at time.Time) // nil: not called
 }
 
 // A Manager lists, defines, switches and verifies sales.
@@ -175,7 +175,7 @@ func (h *Admin) Verify(ctx context.Context, in *saleInput) (*verifyOutput, error
 		return nil, err
 	}
 	if h.Verified != nil {
-		h.Verified(in.Sale, checks)
+		h.Verified(in.Sale, checks, time.Now())
 	}
 	return &verifyOutput{Body: VerificationOf(checks)}, nil
 }
