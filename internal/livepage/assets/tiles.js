@@ -49,7 +49,7 @@ function paid(sales) {
 }
 
 function invariants({at, process: {invariants: v}}) {
-  if (!v) return {name: 'invariants', text: '–', label: 'invariants, verified once a minute'};
+  if (!v) return {name: 'invariants', text: '–', label: 'invariants, not verified lately'};
   const when = `${duration(Date.parse(at) - Date.parse(v.verified_at))} ago`;
   return v.violations ? {name: 'invariants', text: count(v.violations), label: `${v.violations === 1 ? 'violation' : 'violations'} of invariants, verified ${when}`, level: 'bad'}
     : {name: 'invariants', text: 'OK', label: `invariants, ${plural(v.sales, 'sale')} verified ${when}`};
