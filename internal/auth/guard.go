@@ -31,8 +31,8 @@ func NewGuard(tokens *Tokens, sessions *Sessions, proxies Proxies) *Guard {
 type Route struct {
 	Open    bool // needs no token
 	Session bool // begins and ends sessions
-	Basic   bool // accepts a token as the password of Basic
-	Gateway bool // for gateways, which forward the Origin of their clients
+	Basic   bool // accepts a token as the password of Basic, and no cookie
+	Gateway bool // for gateways, which forward the fields of their clients
 	Page    bool // the page itself, which a link may open
 }
 
@@ -52,6 +52,9 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 		switch {
 		case foreignHost(r):
 			return Grant{}, wrongHost(r, "localhost, 127.0.0.1 or [::1]: without tokens this listener serves this machine only")
+		case !at.Gateway && forwarded(r) != "":
+			return Grant{}, &ForbiddenError{Detail: fmt.Sprintf("A proxy forwarded this request (it has the field %s), and without tokens this listener "+
+				"serves only programs on this machine: set INTERNAL_TOKEN or TOKENS_FILE.", forwarded(r))}
 		case foreign(r, at):
 			return Grant{}, wrongOrigin(r)
 		}
@@ -69,16 +72,19 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 	case inField:
 		grant.found, err = g.FindToken(r, text)
 	case asPassword:
-		if foreign(r, at) { // browsers add a stored password by themselves
+		if foreign(r, at) || fromBrowser(r) && !at.asked(r) && !ownOrigin(r) { // browsers add a stored password by themselves
 			return Grant{}, wrongOrigin(r)
 		}
 		grant.found, err = g.FindToken(r, text)
 	case notAtAll:
+		if at.Basic { // some of its calls change something although they are GETs
+			return Grant{}, ErrUnauthenticated
+		}
 		s, found, ok := g.sessions.Of(r)
 		switch {
 		case !ok:
 			return Grant{}, ErrUnauthenticated
-		case foreign(r, at):
+		case !ownOrigin(r):
 			return Grant{}, wrongOrigin(r)
 		case s.Host != strings.ToLower(r.Host):
 			return Grant{}, wrongHost(r, s.Host+", where the session began")
@@ -92,16 +98,16 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 	return grant, nil
 }
 
-// FindToken returns the token with this text. The error is ErrUnauthenticated or a *ThrottledError.
+// FindToken returns the token with this text. The error is ErrUnauthenticated or a *ThrottledError. A right token is never throttled: nobody
+// guesses one of 16 characters, and a service with an outdated token must not lock out others behind the same address.
 func (g *Guard) FindToken(r *http.Request, text string) (Token, error) {
-	found, ok := g.tokens.find(text)
-	if wait := g.guesses.check(netaddr.Address(admissionhttp.ClientAddress(r, g.proxies)), found.hash, ok, time.Now()); wait > 0 {
+	if found, ok := g.tokens.find(text); ok {
+		return found, nil
+	}
+	if wait := g.guesses.count(netaddr.Address(admissionhttp.ClientAddress(r, g.proxies)), time.Now()); wait > 0 {
 		return Token{}, &ThrottledError{Wait: wait}
 	}
-	if !ok {
-		return Token{}, ErrUnauthenticated
-	}
-	return found, nil
+	return Token{}, ErrUnauthenticated
 }
 
 // Holds reports whether a caller with this grant would get it again: a stream may outlive its token or session.
@@ -116,8 +122,12 @@ func (g *Guard) Holds(r *http.Request, grant Grant) bool {
 // foreign reports whether a page of another origin may have made a browser send a request, with the rights of the browser's
 // user. Gateways forward the Origin of their clients; but no page can set the fields that describe the client's request.
 func foreign(r *http.Request, at Route) bool {
-	asks := at.Gateway && (len(r.Header["X-Forwarded-Uri"]) > 0 || len(r.Header["X-Original-Uri"]) > 0)
-	return foreignOrigin(r) && !asks && !linked(r, at)
+	return foreignOrigin(r) && !at.asked(r) && !linked(r, at)
+}
+
+// asked reports whether a gateway asks about a request of its client.
+func (at Route) asked(r *http.Request) bool {
+	return at.Gateway && (len(r.Header["X-Forwarded-Uri"]) > 0 || len(r.Header["X-Original-Uri"]) > 0)
 }
 
 // linked reports whether a browser opens the page itself, perhaps through a link on another site: that changes nothing, and the
@@ -167,6 +177,10 @@ func wrongHost(r *http.Request, right string) error {
 
 // wrongOrigin returns the error that names the permitted origin.
 func wrongOrigin(r *http.Request) error {
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Referer") == "" {
+		return &ForbiddenError{Detail: fmt.Sprintf("Nothing shows that a page of %s made this request: it has none of the fields Sec-Fetch-Site, Origin and Referer. "+
+			"Programs must send their token in a header.", input.Shortened(r.Host))}
+	}
 	return &ForbiddenError{Detail: fmt.Sprintf("A page of another origin made this request (Origin %q, Sec-Fetch-Site %q). Only pages of %s may, and programs that send their token in a header.",
 		input.Shortened(r.Header.Get("Origin")), input.Shortened(r.Header.Get("Sec-Fetch-Site")), input.Shortened(r.Host))}
 }
@@ -178,12 +192,28 @@ func foreignOrigin(r *http.Request) bool {
 		return true
 	}
 	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	u, err := url.Parse(origin)
-	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
+	return origin != "" && !sameHost(origin, r)
 }
+
+// ownOrigin reports whether a page of this origin, or the user of a browser, made a request for certain. Over plain HTTP a GET has no other
+// sign of that than its Referer.
+func ownOrigin(r *http.Request) bool {
+	switch site := r.Header.Get("Sec-Fetch-Site"); {
+	case site != "":
+		return (site == "same-origin" || site == "none") && !foreignOrigin(r)
+	case r.Header.Get("Origin") != "":
+		return sameHost(r.Header.Get("Origin"), r)
+	}
+	return sameHost(r.Header.Get("Referer"), r)
+}
+
+func sameHost(address string, r *http.Request) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// fromBrowser reports whether a browser sent a request: no page can make it leave out its name.
+func fromBrowser(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "Mozilla/") }
 
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

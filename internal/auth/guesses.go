@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"crypto/sha256"
 	"sync"
 	"time"
 )
@@ -10,34 +9,17 @@ const (
 	maxGuesses     = 60          // wrong tokens that an address may send at once
 	guessEvery     = time.Second // then one more per interval
 	maxGuessers    = 10_000      // addresses that are remembered
-	maxAcquainted  = 10_000      // pairs of an address and a valid token that it has sent
 	guessesForgone = maxGuesses * guessEvery
 )
 
-// guesses throttles addresses that send wrong tokens. A valid token that an address has sent before is exempt: a service with
-// an outdated token must not lock out others behind the same address. The zero value is ready; safe for concurrent use.
+// guesses throttles addresses that send wrong tokens. The zero value is ready; safe for concurrent use.
 type guesses struct {
-	mu         sync.RWMutex
-	free       map[string]time.Time  // guarded by mu; by address, when it has all its guesses again
-	acquainted map[acquaintance]bool // guarded by mu
+	mu   sync.Mutex
+	free map[string]time.Time // guarded by mu; by address, when it has all its guesses again
 }
 
-type acquaintance struct {
-	address string
-	token   [sha256.Size]byte
-}
-
-// check counts a token that an address has sent, and returns how long the address has to wait, or 0 if the token may be used.
-func (g *guesses) check(address string, token [sha256.Size]byte, right bool, now time.Time) time.Duration {
-	pair := acquaintance{address, token}
-	if right {
-		g.mu.RLock()
-		known := g.acquainted[pair]
-		g.mu.RUnlock()
-		if known {
-			return 0
-		}
-	}
+// count counts a wrong token that an address has sent, and returns how long the address has to wait for the next, or 0.
+func (g *guesses) count(address string, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	free := g.free[address]
@@ -47,13 +29,6 @@ func (g *guesses) check(address string, token [sha256.Size]byte, right bool, now
 	next := free.Add(guessEvery)
 	if wait := next.Sub(now) - guessesForgone; wait > 0 {
 		return wait
-	}
-	if right {
-		if g.acquainted == nil || len(g.acquainted) == maxAcquainted {
-			g.acquainted = map[acquaintance]bool{}
-		}
-		g.acquainted[pair] = true
-		return 0
 	}
 	g.makeRoom(address, now)
 	g.free[address] = next

@@ -12,11 +12,20 @@ type Proxies []netip.Prefix
 // it forwards a request of another client, which may have set X-User-ID.
 func (p Proxies) MayNameUsers(r *http.Request) bool {
 	peer := peerAddress(r.RemoteAddr)
-	if p.contain(peer) {
-		return true
+	return p.contain(peer) || peer.IsLoopback() && forwarded(r) == ""
+}
+
+// forwardedFields are the fields that proxies add to the requests that they forward.
+var forwardedFields = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Forwarded", "Via"}
+
+// forwarded returns a field that shows that a proxy forwarded the request, or "".
+func forwarded(r *http.Request) string {
+	for _, name := range forwardedFields {
+		if len(r.Header[name]) > 0 {
+			return name
+		}
 	}
-	forwarded := len(r.Header["X-Forwarded-For"])+len(r.Header["Forwarded"])+len(r.Header["Via"]) > 0
-	return peer.IsLoopback() && !forwarded
+	return ""
 }
 
 func (p Proxies) contain(a netip.Addr) bool {

@@ -13,8 +13,10 @@ import (
 	"github.com/tidegate/tidegate/internal/seal"
 )
 
-// SessionCookie is the name of the page's cookie.
+// SessionCookie is the name of the page's cookie. Behind TLS it has the prefix __Host-, so that no other host or path can set one of this name.
 const SessionCookie = "tidegate_session"
+
+const hostPrefix = "__Host-"
 
 const (
 	sessionLife = 12 * time.Hour
@@ -62,13 +64,21 @@ func sessionToken(key seal.Key, t *Token) string {
 	return key.Hash("session token", string(t.hash[:]))
 }
 
-// Of returns the session that a request's cookie holds, and its token.
+// Of returns the session that a request's cookie holds, and its token. Other hosts of the domain can add cookies of the same name, so all are tried.
 func (s *Sessions) Of(r *http.Request) (found Session, of Token, ok bool) {
-	cookie, err := r.Cookie(SessionCookie)
-	if err != nil || s.tokens == nil {
+	if s.tokens == nil {
 		return found, of, false
 	}
-	key := s.keys.Open(sessionUse, cookie.Value, &found)
+	for _, cookie := range slices.Concat(r.CookiesNamed(hostPrefix+SessionCookie), r.CookiesNamed(SessionCookie)) {
+		if found, of, ok = s.of(r, cookie.Value); ok {
+			return found, of, true
+		}
+	}
+	return Session{}, Token{}, false
+}
+
+func (s *Sessions) of(r *http.Request, sealed string) (found Session, of Token, ok bool) {
+	key := s.keys.Open(sessionUse, sealed, &found)
 	if key == nil || time.Now().Unix() >= found.Expires || s.hasEnded(r.Context(), found.ID) {
 		return found, of, false
 	}
@@ -120,9 +130,11 @@ func (s *Sessions) End(ctx context.Context, session *Session) error {
 func NoCookie(r *http.Request) string { return cookieOf(r, "", -time.Second) }
 
 func cookieOf(r *http.Request, value string, life time.Duration) string {
-	return (&http.Cookie{
-		Name: SessionCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: behindTLS(r),
-	}).String()
+	c := http.Cookie{Name: SessionCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	if behindTLS(r) {
+		c.Name, c.Secure = hostPrefix+SessionCookie, true
+	}
+	return c.String()
 }
 
 // behindTLS reports whether the browser used https. A client that claims so wrongly gets a cookie that it will not send.

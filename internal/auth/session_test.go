@@ -23,6 +23,7 @@ func signedIn(t *testing.T, text string) (g *Guard, r *http.Request) {
 	}
 	g = NewGuard(tokens, NewSessions(tokens, seal.NewKeys([]byte(strings.Repeat("k", 32)), nil), nil), nil)
 	r = httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	found, _ := tokens.find(text)
 	cookie, _ := g.sessions.Begin(r, &found)
 	pair, _, _ := strings.Cut(cookie, ";")

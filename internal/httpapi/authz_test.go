@@ -214,7 +214,7 @@ func TestAuthzHandsOn(t *testing.T) {
 		}
 	}
 	// Without tokens a page must not charge, and another host name must not reach this listener.
-	if w := call(open.Internal(), "GET", "/v1/authz/x", "", asked...); w.Code != 403 {
+	if w := call(open.Internal(), "GET", "/v1/authz/x", "", "Origin", "https://shop.example"); w.Code != 403 {
 		t.Errorf("a page charged: %d", w.Code)
 	}
 	if w := call(open.Internal(), "GET", "/v1/authz", "", append(asked, "Host", "evil.example")...); w.Code != 403 {

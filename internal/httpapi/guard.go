@@ -24,7 +24,7 @@ func (a *API) guarded(next echo.HandlerFunc) echo.HandlerFunc {
 		r, route := request.Of(c.Request().Context()), c.Path()
 		r.Grant, err = a.guard.Check(r.HTTP, auth.Route{
 			Open: tokenless[route], Session: route == sessionPath, Basic: admit.IsAuthz(route) || strings.HasPrefix(route, koalahttp.Path),
-			Gateway: route == admit.AuthzPath, Page: route == pagePath,
+			Gateway: admit.IsAuthz(route), Page: route == pagePath,
 		})
 		if err != nil {
 			return err

@@ -30,6 +30,9 @@ func TestRebinding(t *testing.T) {
 		{"bad origin", []string{"Origin", "http://%zz"}, 403},
 		{"cross-site fetch", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"fetch by another port", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		{"through a proxy", []string{"Host", "localhost:8081", "X-Forwarded-For", "192.0.2.7"}, 403},
+		{"through another proxy", []string{"Host", "localhost:8081", "X-Real-IP", "192.0.2.7"}, 403},
+		{"through a third", []string{"Host", "localhost:8081", "Via", "1.1 caddy"}, 403},
 	} {
 		for method, path := range map[string]string{"GET": "/v1/rules", "POST": "/v1/sales/flash/pause"} {
 			w := call(open, method, path, "", tt.fields...)
@@ -70,6 +73,8 @@ func TestBasic(t *testing.T) {
 		{"GET", "/events", nil, 401, 401},
 		{"POST", "/v1/sales/flash/pause", nil, 401, 401},
 		{"GET", "/v1/sales/flash/orders.csv", nil, 401, 401},
+		{"GET", "/koala/rule/update?act=ask&uid=7", []string{"User-Agent", "Mozilla/5.0"}, 403, 403}, // an image of a page of another origin, over plain HTTP
+		{"GET", "/v1/authz", append(forwarded, "User-Agent", "Mozilla/5.0"), 200, 200},
 	} {
 		with := append(append([]string{}, operator...), tt.fields...)
 		if w := call(h, tt.method, tt.path, "", with...); w.Code != tt.own {

@@ -32,7 +32,7 @@ func Page(version string) http.Handler {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", policy)
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin") // over plain HTTP nothing else shows where a GET comes from
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		_, _ = w.Write(b.Bytes()) // fails if the client has gone
