@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,11 +151,20 @@ func TestABanThatHasToWait(t *testing.T) {
 // A name that no ban can have is refused, and not banned.
 func TestWhoCannotBeBannedIsRefused(t *testing.T) {
 	g := gate(t, memorystore.New(memorystore.Options{}), "ns", strikes)
-	for _, req := range []admission.Request{{User: "a\nb"}, {IP: netip.MustParseAddr("127.0.0.1")}} {
-		for range 10 {
-			if isBanned(t, g, req) {
-				t.Errorf("banned %+v", req)
+	loopback := admission.Request{IP: netip.MustParseAddr("127.0.0.1")}
+	for range 10 {
+		if isBanned(t, g, loopback) {
+			t.Errorf("banned %+v", loopback)
+		}
+	}
+	for _, name := range []string{"a\nb", "a\x00", "\xff", "a\u200bb", "a\u034f", "a\ufe0f", "\u3164", "\u2800", strings.Repeat("é", 256)} {
+		for field, req := range map[string]admission.Request{"User": {User: name}, "Device": {Device: name}, "Session": {Session: name}} {
+			if d, err := g.Charge(t.Context(), req); !errors.Is(err, admission.ErrInvalidRequest) || !strings.Contains(err.Error(), field) {
+				t.Errorf("%s %q: %+v, %v", field, name, d, err)
 			}
+		}
+		if _, err := bans.ParseTarget("user", name); !errors.Is(err, bans.ErrInvalid) {
+			t.Errorf("a ban of %q: %v", name, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // A Request is what a caller wants to do, as far as rules look at it.
@@ -23,9 +24,16 @@ func withDefaults(r Request) Request {
 	return r
 }
 
+const maxName = 255 // characters
+
 func validate(r *Request) error {
 	if r.Cost < 0 || r.Cost > rules.MaxCost {
 		return fmt.Errorf("%w: cost is %d, should be 1 to %d", ErrInvalidRequest, r.Cost, rules.MaxCost)
+	}
+	for _, name := range [...]struct{ field, value string }{{"User", r.User}, {"Device", r.Device}, {"Session", r.Session}} {
+		if err := input.Printable(name.value, maxName); err != nil { // such a name could not be banned
+			return fmt.Errorf("%w: %s %w", ErrInvalidRequest, name.field, err)
+		}
 	}
 	if len(r.ID) > 255 {
 		return fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalidRequest, len(r.ID))

@@ -61,7 +61,7 @@ func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
 			redisStore.SetClock(clk.Now)
 			st := &watched{Store: redisStore}
 			g := gate(t, st, k.ns, everyKindOfKey)
-			ann := admission.Request{User: "ann", Device: strings.Repeat("{}\n\x00🎟️", 1000)}
+			ann := admission.Request{User: "ann", Device: strings.Repeat("{}:🎟", 60)}
 			withID := func(id string) admission.Request { req := ann; req.ID = id; return req }
 			sent := func() store.Call { // the last call
 				st.mu.Lock()

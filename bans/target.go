@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
@@ -25,9 +26,11 @@ func ParseTarget(kind, value string) (Target, error) {
 	t := Target{Kind(kind), value}
 	switch t.Kind {
 	case User, Device:
-		if value == "" || !validText(value) {
-			return Target{}, fmt.Errorf("%w: the %s of a ban should be 1 to %d characters of UTF-8 without control characters",
-				ErrInvalid, kind, maxText)
+		if value == "" {
+			return Target{}, fmt.Errorf("%w: the %s of a ban is required", ErrInvalid, kind)
+		}
+		if err := input.Printable(value, maxText); err != nil {
+			return Target{}, fmt.Errorf("%w: the %s of a ban %w", ErrInvalid, kind, err)
 		}
 		return t, nil
 	case IP:

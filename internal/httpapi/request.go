@@ -51,6 +51,7 @@ func (a *API) identified(c echo.Context) *request.Info {
 		r.ID = rand.Text()
 	}
 	r.Header[echo.HeaderXRequestID] = []string{r.ID}
+	r.Header["Cache-Control"] = request.NoStore // unless the handler allows more
 	r.HTTP = httpReq.WithContext(request.NewContext(httpReq.Context(), r))
 	c.SetRequest(r.HTTP)
 	return r

@@ -29,6 +29,9 @@ func Visible(s string, limit int) bool {
 // Printable returns an error that says what is wrong unless s is printable and has at most most characters, counted as in the API's
 // description. Such text can be stored in every database.
 func Printable(s string, most int) error {
+	if len(s) <= most && plain(s) {
+		return nil
+	}
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
 		return fmt.Errorf("must be valid UTF-8 of at most %d characters", most)
 	}
@@ -36,11 +39,26 @@ func Printable(s string, most int) error {
 		if r == utf8.RuneError {
 			return errors.New("contains U+FFFD, which stands for whatever could not be read")
 		}
-		if !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) || invisible(r) {
 			return fmt.Errorf("contains %U, and must be printable", r)
 		}
 	}
 	return nil
+}
+
+// plain reports whether s is printable ASCII, as most text is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// invisible reports whether a printable character shows nothing, so that two names could look the same.
+func invisible(r rune) bool {
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800' // a Braille pattern without dots
 }
 
 // Shortened returns s, or its first MaxQuoted bytes and an ellipsis.

@@ -22,6 +22,11 @@ type forwarded struct{ route, method, host string }
 func askedBy(c echo.Context) (f forwarded, err error) {
 	r := c.Request()
 	if c.Path() == AuthzBelow {
+		for _, name := range []string{"X-Forwarded-Uri", "X-Original-Uri"} {
+			if r.URL.Path == AuthzPath+"/" && len(r.Header[name]) > 0 {
+				return f, problem.InvalidAt("header."+name, "must not be sent to "+AuthzPath+"/, which asks about the path /: the gateway must ask "+AuthzPath+" without the slash")
+			}
+		}
 		f.method, f.host = r.Method, canonicalHost(r.Host)
 		f.route, err = routeAt("path", strings.TrimPrefix(r.URL.EscapedPath(), AuthzPath))
 		return f, err
