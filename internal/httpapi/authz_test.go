@@ -254,3 +254,28 @@ func TestAuthzWaitsForNoBody(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthzWithASlash: a gateway that is set to the path with a slash would have every request decided as one for /.
+func TestAuthzWithASlash(t *testing.T) {
+	h := setup(t).Internal()
+	for _, name := range []string{"X-Forwarded-Uri", "X-Original-Uri"} {
+		if p := problemIn(t, call(h, "GET", "/v1/authz/", "", name, "/checkout")); p.Status != 422 || !strings.Contains(fmt.Sprint(p.Errors), "without the slash") {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if w := call(h, "GET", "/v1/authz/", ""); w.Code != 200 { // Envoy asks so about /
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestNothingIsKeptByDefault: caches keep only what a handler allows.
+func TestNothingIsKeptByDefault(t *testing.T) {
+	b := setup(t, withPage)
+	for path, want := range map[string]string{
+		"/livez": "no-store", "/openapi.json": "max-age=300", "/v1/rules": "no-store", "/metrics": "no-store", "/nothing": "no-store", "/v1/sales": "no-store", "/": "no-store",
+	} {
+		if got := call(b.Internal(), "GET", path, "").Header()["Cache-Control"]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
