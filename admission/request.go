@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/input"
@@ -35,8 +36,8 @@ func validate(r *Request) error {
 			return fmt.Errorf("%w: %s %w", ErrInvalidRequest, name.field, err)
 		}
 	}
-	if len(r.ID) > 255 {
-		return fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalidRequest, len(r.ID))
+	if n := utf8.RuneCountInString(r.ID); n > 255 {
+		return fmt.Errorf("%w: ID has %d characters, should have at most 255", ErrInvalidRequest, n)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/captcha"
@@ -72,8 +73,8 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	switch {
 	case !a.IP.IsValid():
 		return nil, fmt.Errorf("%w: address is required, the client's", ErrInvalid)
-	case len(a.ID) > 255:
-		return nil, fmt.Errorf("%w: ID must have at most 255 bytes, got %d", ErrInvalid, len(a.ID))
+	case utf8.RuneCountInString(a.ID) > 255:
+		return nil, fmt.Errorf("%w: ID must have at most 255 characters, got %d", ErrInvalid, utf8.RuneCountInString(a.ID))
 	}
 	p := &prepared{name: typed}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}

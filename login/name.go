@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/names"
 )
 
-const maxName = 256 // bytes
+const maxName = 256 // characters
 
 // Normalize returns the canonical form of a login name: NFKC, case-folded (ß becomes ss), without surrounding spaces and invisible
 // characters. Names that authenticate as the same user must be counted as one, and names of different users separately. An application
@@ -48,8 +48,8 @@ func plain(s string) bool {
 }
 
 func (t *Throttle) normalize(name string) (string, error) {
-	if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", fmt.Errorf("%w: name must be 1 to %d bytes of UTF-8 without control characters", ErrInvalid, maxName)
+	if utf8.RuneCountInString(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", fmt.Errorf("%w: name must be 1 to %d characters of UTF-8 without control characters", ErrInvalid, maxName)
 	}
 	if name = t.opts.Normalize(name); name == "" {
 		return "", fmt.Errorf("%w: name is required, the login name as typed", ErrInvalid)

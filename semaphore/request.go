@@ -18,7 +18,7 @@ const (
 	MaxWeight = 10_000
 	// MaxAlso bounds how many other semaphores one acquisition may take.
 	MaxAlso = 7
-	// MaxText is the maximum length of a holder's name and of a request's ID, in bytes.
+	// MaxText is the maximum length of a holder's name and of a request's ID, in characters.
 	MaxText = 255
 )
 
@@ -120,8 +120,8 @@ func (t *ticket) checkNames() error {
 }
 
 func checkText(what, text string) error {
-	if text == "" || len(text) > MaxText || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return invalid("%s is %.80q, should be 1 to %d bytes of text without control characters", what, text, MaxText)
+	if text == "" || utf8.RuneCountInString(text) > MaxText || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return invalid("%s is %.80q, should be 1 to %d characters of text without control characters", what, text, MaxText)
 	}
 	return nil
 }

@@ -99,12 +99,12 @@ type Cause struct {
 	RequestID string
 }
 
-const maxBy = 255 // bytes of each field
+const maxBy = 255 // characters of each field
 
 // checkText returns an ErrInvalid for a text of an operator that is too long, or that a database would refuse.
 func checkText(field, text string, most int) error {
-	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return invalid(field, "have at most %d bytes and no control characters, got %.300q", most, text)
+	if utf8.RuneCountInString(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return invalid(field, "have at most %d characters and no control characters, got %.300q", most, text)
 	}
 	return nil
 }

@@ -9,16 +9,16 @@ import (
 // Page is what the built-in page of a room shows, and where it leads. URLs begin with https://, or with / on the origin of the page; for trying it
 // out also with http:// and a loopback host.
 type Page struct {
-	Title       string `json:"title,omitempty"`        // up to 200 bytes; empty: the item or the room
-	Shop        string `json:"shop,omitempty"`         // name, up to 200 bytes
+	Title       string `json:"title,omitempty"`        // up to 200 characters; empty: the item or the room
+	Shop        string `json:"shop,omitempty"`         // name, up to 200 characters
 	LogoURL     string `json:"logo_url,omitempty"`     // an image
 	ContinueURL string `json:"continue_url,omitempty"` // where an admitted visitor goes on; a room without one has no page
 	SignInURL   string `json:"sign_in_url,omitempty"`  // where visitors go who are not known
 }
 
 const (
-	maxTitle = 200  // bytes
-	maxURL   = 2000 // bytes
+	maxTitle = 200  // characters
+	maxURL   = 2000 // characters
 )
 
 // validate returns an ErrInvalid for a page that cannot be stored.

@@ -52,7 +52,7 @@ const (
 	MaxPassLifetime     = 24 * time.Hour
 	DefaultClaimWindow  = 90 * time.Second
 	DefaultPassLifetime = 10 * time.Minute
-	maxMessage          = 500 // bytes
+	maxMessage          = 500 // characters
 	maxUser             = 255 // characters, as of orders
 )
 

@@ -40,7 +40,7 @@ func TestEveryAnswerIsCountedOnce(t *testing.T) {
 	recorder := livepage.NewRecorder()
 	b := setup(t, func(c *Config) { c.Live = &live.Options{Recorder: recorder} })
 	call(b.Public(), "GET", "/v1/sales/flash", "") // no rule applies to it
-	b.gate.decision.Rules = []admission.Verdict{{Rule: "any"}}
+	b.gate.decision.Rules = []admission.Verdict{{Rule: "any", Action: rules.Allow}}
 	want := map[string]float64{}
 	ask := func(answer string) {
 		t.Helper()

@@ -139,7 +139,16 @@ func (a *API) servePublic(origins, headers []string) error {
 	a.describeCaller(docs.OpenAPI(), func(path string, _ *huma.Operation) bool {
 		return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, vwr.Path+"/")
 	})
-	return apidocs.Serve(a.public, docs, apidocs.PublicIntroduction)
+	_, tokens := a.identity.(*auth.JWT)
+	return apidocs.Serve(a.public, docs, apidocs.PublicIntroduction, func(path string, op *huma.Operation) (statuses []int) {
+		if op.Method != http.MethodGet {
+			statuses = append(statuses, http.StatusForbidden) // of foreign pages
+		}
+		if tokens && !isTokenless(path) {
+			statuses = append(statuses, http.StatusUnauthorized)
+		}
+		return statuses
+	})
 }
 
 // serveInternal builds the internal listener.
@@ -159,7 +168,12 @@ func (a *API) serveInternal() error {
 	a.describeCaller(docs.OpenAPI(), func(_ string, op *huma.Operation) bool {
 		return op.OperationID == placeRoute.OperationID || slices.Contains(visitorOperations, op.OperationID)
 	})
-	return apidocs.Serve(a.internal, docs, apidocs.InternalIntroduction)
+	return apidocs.Serve(a.internal, docs, apidocs.InternalIntroduction, func(path string, _ *huma.Operation) []int {
+		if isTokenless(path) {
+			return []int{http.StatusForbidden}
+		}
+		return []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}
+	})
 }
 
 // makeHandlers connects the handlers with the parts that they need.

@@ -307,7 +307,7 @@ func TestAuditIsListed(t *testing.T) {
 			Items []struct{ Action string }
 			Next  *string `json:"next_cursor"`
 		}
-		w := matchesDocument(t, h, "GET", "/v1/audit?limit=2&cursor="+cursor, "", "/v1/audit", 200)
+		w := answers(t, h, "GET", "/v1/audit?limit=2&cursor="+cursor, "", 200)
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +323,7 @@ func TestAuditIsListed(t *testing.T) {
 		t.Errorf("%v: reading leaves no event: %d", actions, len(kept.events))
 	}
 	kept.err = history.ErrUnavailable
-	matchesDocument(t, h, "GET", "/v1/audit", "", "/v1/audit", 503)
+	answers(t, h, "GET", "/v1/audit", "", 503)
 	if w := call(b.Internal(), "GET", "/v1/audit", "", "X-Tidegate-Token", shopToken); w.Code != 403 {
 		t.Errorf("a service reads what operators did: %d", w.Code)
 	}

@@ -104,12 +104,12 @@ func TestSolutionsAreLimited(t *testing.T) {
 func TestChallengesMatchTheDocument(t *testing.T) {
 	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {
-		matchesDocument(t, h, "GET", challenge.Path+"?purpose=order", "", challenge.Path, 200)
-		matchesDocument(t, h, "GET", challenge.Path, "", challenge.Path, 422)
+		answers(t, h, "GET", challenge.Path+"?purpose=order", "", 200)
+		answers(t, h, "GET", challenge.Path, "", 422)
 	}
-	matchesDocument(t, b.Public(), "GET", challenge.Path+"?purpose=order", "", challenge.Path, 429)
-	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 202)
-	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 403)
+	answers(t, b.Public(), "GET", challenge.Path+"?purpose=order", "", 429)
+	answers(t, b.Public(), "POST", placePath, shoe, 202)
+	answers(t, b.Public(), "POST", placePath, shoe, 403)
 }
 
 // hangingProvider accepts requests and never answers.

@@ -73,9 +73,8 @@ func (a *API) registerDecisions(docs huma.API) {
 
 // registerGateways registers authz without Huma, which would read the body.
 func (a *API) registerGateways(described *huma.OpenAPI) {
-	fields := map[string]*huma.Param{}
-	for _, name := range []string{"RateLimit", "RateLimit-Policy", "X-User-ID"} {
-		fields[name] = &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}}
+	passed := func() *huma.Response {
+		return apidocs.Fields(&huma.Response{Description: "Pass it on"}, "RateLimit", "RateLimit-Policy", "X-User-ID")
 	}
 	for _, path := range []string{admit.AuthzPath, admit.AuthzBelow} {
 		a.internal.Any(path, a.gateways.Authz, needs(auth.ForServices))
@@ -84,13 +83,13 @@ func (a *API) registerGateways(described *huma.OpenAPI) {
 		described.AddOperation(&huma.Operation{
 			OperationID: "authz-" + method, Method: method, Path: admit.AuthzPath, Summary: "For gateways: whether to pass a request on, by what they forward",
 			Tags: tagDecisions, Parameters: authzParameters,
-			Responses: refusals(&huma.Response{Description: "Pass it on", Headers: fields}, 401, 403, 404, 422, 429, 503),
+			Responses: refusals(passed(), 401, 403, 404, 422, 429, 503),
 		})
 		described.AddOperation(&huma.Operation{
 			OperationID: "authz-below-" + method, Method: method, Path: admit.AuthzPath + "/{path}",
 			Summary: "For Envoy: the same for the path behind /v1/authz and the method of this call", Tags: tagDecisions,
 			Parameters: append([]*huma.Param{{Name: "path", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Any number of segments"}}, callerParameters...),
-			Responses:  refusals(&huma.Response{Description: "Pass it on", Headers: fields}, 401, 403, 422, 429, 503),
+			Responses:  refusals(passed(), 401, 403, 422, 429, 503),
 		})
 	}
 }

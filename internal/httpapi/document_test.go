@@ -2,13 +2,10 @@ package httpapi
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +17,8 @@ import (
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/semaphore"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
 func documentOf(t *testing.T, h http.Handler) map[string]any {
@@ -33,7 +32,7 @@ func documentOf(t *testing.T, h http.Handler) map[string]any {
 }
 
 func TestDocumentNamesEveryRoute(t *testing.T) {
-	b := setup(t, withSemaphores(t), withRooms(t), documentedKoala(t, nil))
+	b := setup(t, withSemaphores(t), withRooms(t), documentedKoala(t, nil), withPage)
 	for name, e := range map[string]*echo.Echo{"public": b.public, "internal": b.internal} {
 		var served, documented []string
 		for _, r := range e.Routes() {
@@ -135,82 +134,81 @@ func withVerdicts(b *bed) {
 	b.gate.decision = admission.Decision{Action: rules.Deny, Reason: admission.RateLimited, Rule: "api", At: noon, Rules: verdicts}
 }
 
-// TestAnswersMatchTheDocument: responses have a documented status, and the schema documented for it.
+// TestAnswersMatchTheDocument: answers of every route, which a bed checks against the document.
 func TestAnswersMatchTheDocument(t *testing.T) {
 	t.Parallel()
 	id := "/v1/orders/" + orderID.String()
 	for _, tt := range []struct {
 		internal           bool
 		method, path, body string
-		route              string
 		status             int
 		prepare            func(*bed)
 	}{
-		{false, "GET", "/livez", "", "/livez", 200, nil},
-		{false, "GET", "/readyz", "", "/readyz", 200, nil},
-		{false, "GET", "/readyz", "", "/readyz", 503, func(b *bed) { b.Drain() }},
-		{false, "GET", "/v1/sales/flash", "", "/v1/sales/{sale}", 200, nil},
-		{false, "GET", "/v1/sales/none", "", "/v1/sales/{sale}", 404, nil},
-		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 202, nil},
-		{false, "POST", placePath, `{"item":"shoe","quantity":0}`, "/v1/sales/{sale}/orders", 422, nil},
+		{false, "GET", "/livez", "", 200, nil},
+		{false, "GET", "/readyz", "", 200, nil},
+		{false, "GET", "/readyz", "", 503, func(b *bed) { b.Drain() }},
+		{false, "GET", "/v1/sales/flash", "", 200, nil},
+		{false, "GET", "/v1/sales/none", "", 404, nil},
+		{false, "POST", placePath, `{"item":"shoe"}`, 202, nil},
+		{false, "POST", placePath, `{"item":"shoe","quantity":0}`, 422, nil},
 		{
-			false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 409,
+			false, "POST", placePath, `{"item":"shoe"}`, 409,
 			func(b *bed) { b.orders.reserve = orders.Outcome{Reason: orders.ReasonNotEnough, Free: 1} },
 		},
-		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 429, func(b *bed) {
+		{false, "POST", placePath, `{"item":"shoe"}`, 429, func(b *bed) {
 			b.gate.decision = admission.Decision{Reason: admission.RateLimited, Rules: []admission.Verdict{{Rule: "orders", Limit: 1, Reason: admission.RateLimited}}}
 		}},
-		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 500, func(b *bed) { b.orders.panics = true }},
-		{false, "GET", id, "", "/v1/orders/{id}", 200, nil},
-		{false, "GET", id, "", "/v1/orders/{id}", 200, func(b *bed) { b.orders.found = accepted }},
-		{false, "GET", placePath, "", "/v1/sales/{sale}/orders", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
-		{false, "GET", "/problems/none", "", "/problems/{name}", 404, nil},
-		{true, "GET", id, "", "/v1/orders/{id}", 200, nil},
-		{true, "GET", placePath, "", "/v1/sales/{sale}/orders", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
-		{true, "PUT", "/v1/sales/flash", definition, "/v1/sales/{sale}", 200, nil},
-		{true, "PUT", "/v1/sales/flash", definition, "/v1/sales/{sale}", 201, func(b *bed) { b.orders.created = true }},
-		{true, "POST", "/v1/sales/flash/open", "", "/v1/sales/{sale}/open", 200, nil},
-		{true, "POST", "/v1/sales/none/pause", "", "/v1/sales/{sale}/pause", 404, nil},
-		{true, "POST", "/v1/sales/flash/close", "", "/v1/sales/{sale}/close", 200, nil},
-		{true, "GET", "/v1/sales", "", "/v1/sales", 200, nil},
-		{true, "GET", "/v1/sales/flash/verify", "", "/v1/sales/{sale}/verify", 200, func(b *bed) { b.orders.checks = []orders.Check{{Invariant: "I17", OK: true, Waiting: 2}} }},
-		{false, "POST", id + "/cancel", "", "/v1/orders/{id}/cancel", 200, nil},
-		{false, "POST", id + "/cancel", "", "/v1/orders/{id}/cancel", 409, func(b *bed) { b.orders.err = orders.ErrOrderFinal }},
-		{true, "POST", id + "/cancel", "", "/v1/orders/{id}/cancel", 200, nil},
+		{false, "POST", placePath, `{"item":"shoe"}`, 500, func(b *bed) { b.orders.panics = true }},
+		{false, "GET", id, "", 200, nil},
+		{false, "GET", id, "", 200, func(b *bed) { b.orders.found = accepted }},
+		{false, "GET", placePath, "", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
+		{false, "GET", "/problems/none", "", 404, nil},
+		{true, "GET", id, "", 200, nil},
+		{true, "GET", placePath, "", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
+		{true, "PUT", "/v1/sales/flash", definition, 200, nil},
+		{true, "PUT", "/v1/sales/flash", definition, 201, func(b *bed) { b.orders.created = true }},
+		{true, "POST", "/v1/sales/flash/open", "", 200, nil},
+		{true, "POST", "/v1/sales/none/pause", "", 404, nil},
+		{true, "POST", "/v1/sales/flash/close", "", 200, nil},
+		{true, "GET", "/v1/sales", "", 200, nil},
+		{true, "GET", "/v1/sales/flash/verify", "", 200, func(b *bed) { b.orders.checks = []orders.Check{{Invariant: "I17", OK: true, Waiting: 2}} }},
+		{false, "POST", id + "/cancel", "", 200, nil},
+		{false, "POST", id + "/cancel", "", 409, func(b *bed) { b.orders.err = orders.ErrOrderFinal }},
+		{true, "POST", id + "/cancel", "", 200, nil},
 		{
-			true, "POST", id + "/payment", capture, "/v1/orders/{id}/payment", 200,
+			true, "POST", id + "/payment", capture, 200,
 			func(b *bed) { b.orders.paid = orders.Payment{Action: orders.ActionNone, Status: orders.StatusPaid} },
 		},
-		{true, "POST", id + "/payment", capture, "/v1/orders/{id}/payment", 409, func(b *bed) { b.orders.err = orders.ErrConflict }},
-		{true, "POST", id + "/payment", `{}`, "/v1/orders/{id}/payment", 422, nil},
-		{true, "GET", "/v1/order-events", "", "/v1/order-events", 200, func(b *bed) { b.orders.events = feed }},
-		{true, "GET", "/v1/order-events?after=x", "", "/v1/order-events", 422, nil},
-		{true, "GET", "/v1/orders/dead", "", "/v1/orders/dead", 200, func(b *bed) { b.orders.dead = buried }},
-		{true, "POST", "/v1/orders/dead/" + orderID.String() + "/replay", "", "/v1/orders/dead/{id}/replay", 200, nil},
+		{true, "POST", id + "/payment", capture, 409, func(b *bed) { b.orders.err = orders.ErrConflict }},
+		{true, "POST", id + "/payment", `{}`, 422, nil},
+		{true, "GET", "/v1/order-events", "", 200, func(b *bed) { b.orders.events = feed }},
+		{true, "GET", "/v1/order-events?after=x", "", 422, nil},
+		{true, "GET", "/v1/orders/dead", "", 200, func(b *bed) { b.orders.dead = buried }},
+		{true, "POST", "/v1/orders/dead/" + orderID.String() + "/replay", "", 200, nil},
 		{
-			true, "POST", "/v1/orders/dead/" + orderID.String() + "/replay", "", "/v1/orders/dead/{id}/replay", 409,
+			true, "POST", "/v1/orders/dead/" + orderID.String() + "/replay", "", 409,
 			func(b *bed) { b.orders.err = orders.ErrConflict },
 		},
-		{true, "GET", "/v1/rules", "", "/v1/rules", 200, nil},
-		{true, "POST", "/v1/rules/reload", "", "/v1/rules/reload", 200, nil},
-		{true, "POST", "/v1/rules/reload", "", "/v1/rules/reload", 422, func(b *bed) { b.gate.err = &rules.Error{File: "x", Line: 1, Column: 1} }},
-		{true, "GET", "/readyz", "", "/readyz", 200, func(b *bed) { b.gate.stats.Degraded = true }},
-		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 403, func(b *bed) { b.gate.decision = admission.Decision{Reason: admission.Banned} }},
-		{false, "GET", "/v1/sales/flash", "", "/v1/sales/{sale}", 403, func(b *bed) { b.gate.decision = admission.Decision{Reason: admission.CaptchaRequired} }},
-		{true, "POST", "/v1/admit", `{}`, "/v1/admit", 200, withVerdicts},
-		{true, "POST", "/v1/admit", `{"attributes":{"a":1,"b":"x","c":true}}`, "/v1/admit", 200, nil},
-		{true, "POST", "/v1/admit", `{}`, "/v1/admit", 503, func(b *bed) { b.gate.err = admission.ErrUnavailable }},
-		{true, "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, "/v1/admit", 404, func(b *bed) { b.gate.err = admission.ErrUnknownRequest }},
-		{true, "POST", "/v1/admit/batch", `{"requests":[{},{}]}`, "/v1/admit/batch", 200, withVerdicts},
-		{true, "GET", "/v1/explain?user=ann", "", "/v1/explain", 200, func(b *bed) {
+		{true, "GET", "/v1/rules", "", 200, nil},
+		{true, "POST", "/v1/rules/reload", "", 200, nil},
+		{true, "POST", "/v1/rules/reload", "", 422, func(b *bed) { b.gate.err = &rules.Error{File: "x", Line: 1, Column: 1} }},
+		{true, "GET", "/readyz", "", 200, func(b *bed) { b.gate.stats.Degraded = true }},
+		{false, "POST", placePath, `{"item":"shoe"}`, 403, func(b *bed) { b.gate.decision = admission.Decision{Reason: admission.Banned} }},
+		{false, "GET", "/v1/sales/flash", "", 403, func(b *bed) { b.gate.decision = admission.Decision{Reason: admission.CaptchaRequired} }},
+		{true, "POST", "/v1/admit", `{}`, 200, withVerdicts},
+		{true, "POST", "/v1/admit", `{"attributes":{"a":1,"b":"x","c":true}}`, 200, nil},
+		{true, "POST", "/v1/admit", `{}`, 503, func(b *bed) { b.gate.err = admission.ErrUnavailable }},
+		{true, "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, 404, func(b *bed) { b.gate.err = admission.ErrUnknownRequest }},
+		{true, "POST", "/v1/admit/batch", `{"requests":[{},{}]}`, 200, withVerdicts},
+		{true, "GET", "/v1/explain?user=ann", "", 200, func(b *bed) {
 			ban := banned(bans.User, "ann")
 			b.gate.explanation = admission.Explanation{Ban: &ban, Allowed: "office", Rules: []admission.RuleState{{Rule: "api", Reason: "match", Windows: verdicts}}}
 		}},
-		{true, "GET", "/v1/bans", "", "/v1/bans", 200, func(b *bed) { b.gate.bans = []bans.Ban{banned(bans.User, "ann")} }},
-		{true, "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"x"}`, "/v1/bans/{kind}/{value}", 200, nil},
-		{true, "DELETE", "/v1/bans/user/ann", "", "/v1/bans/{kind}/{value}", 404, nil},
-		{true, "GET", "/v1/bans/history", "", "/v1/bans/history", 200, nil},
-		{true, "GET", "/v1/authz", "", "/v1/authz", 422, nil},
+		{true, "GET", "/v1/bans", "", 200, func(b *bed) { b.gate.bans = []bans.Ban{banned(bans.User, "ann")} }},
+		{true, "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"x"}`, 200, nil},
+		{true, "DELETE", "/v1/bans/user/ann", "", 404, nil},
+		{true, "GET", "/v1/bans/history", "", 200, nil},
+		{true, "GET", "/v1/authz", "", 422, nil},
 	} {
 		b := setup(t)
 		if tt.prepare != nil {
@@ -220,97 +218,18 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		if tt.internal {
 			h = b.Internal()
 		}
-		matchesDocument(t, h, tt.method, tt.path, tt.body, tt.route, tt.status)
+		answers(t, h, tt.method, tt.path, tt.body, tt.status)
 	}
 }
 
-// matchesDocument makes a call and checks the status of the response, and the schema documented for it.
-func matchesDocument(t *testing.T, h http.Handler, method, path, body, route string, status int, fields ...string) *httptest.ResponseRecorder {
+// answers makes a call and checks the status of the response; a bed's handlers check the rest of it.
+func answers(t *testing.T, h http.Handler, method, path, body string, status int, fields ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := call(h, method, path, body, fields...)
-	where := fmt.Sprintf("%s %s: %d", method, path, w.Code)
 	if w.Code != status {
-		t.Errorf("%s %s", where, w.Body)
-		return w
-	}
-	spec := documentOf(t, h)
-	op := spec["paths"].(map[string]any)[route].(map[string]any)[strings.ToLower(method)].(map[string]any)
-	response, ok := op["responses"].(map[string]any)[strconv.Itoa(w.Code)].(map[string]any)
-	if !ok {
-		t.Errorf("%s is not documented", where)
-		return w
-	}
-	if w.Body.Len() == 0 && response["content"] == nil {
-		return w
-	}
-	media, ok := response["content"].(map[string]any)[w.Header().Get("Content-Type")].(map[string]any)
-	if !ok {
-		t.Errorf("%s: %s is not documented", where, w.Header().Get("Content-Type"))
-		return w
-	}
-	var answer any
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-		t.Errorf("%s: %v", where, err)
-	}
-	for _, wrong := range mismatches(spec, media["schema"].(map[string]any), answer, "body") {
-		t.Errorf("%s: %s", where, wrong)
+		t.Errorf("%s %s: %d, want %d: %s", method, path, w.Code, status, w.Body)
 	}
 	return w
-}
-
-// mismatches checks as much of JSON Schema as the documents use. Fields that are not in the schema also count as mismatches.
-func mismatches(spec, schema map[string]any, v any, at string) (wrong []string) {
-	if ref, ok := schema["$ref"].(string); ok {
-		name := strings.TrimPrefix(ref, "#/components/schemas/")
-		schema = spec["components"].(map[string]any)["schemas"].(map[string]any)[name].(map[string]any)
-	}
-	var types []any
-	switch t := schema["type"].(type) {
-	case string:
-		types = []any{t}
-	case []any:
-		types = t
-	}
-	is := map[bool]string{}
-	kind := "null"
-	switch v := v.(type) {
-	case string:
-		kind = "string"
-	case bool:
-		kind = "boolean"
-	case float64:
-		kind = "number"
-		is[v == float64(int64(v))] = "integer"
-	case []any:
-		kind = "array"
-		items, _ := schema["items"].(map[string]any)
-		for i, e := range v {
-			wrong = append(wrong, mismatches(spec, items, e, fmt.Sprintf("%s[%d]", at, i))...)
-		}
-	case map[string]any:
-		kind = "object"
-		properties, _ := schema["properties"].(map[string]any)
-		required, _ := schema["required"].([]any)
-		for _, name := range required {
-			if _, ok := v[name.(string)]; !ok {
-				wrong = append(wrong, at+"."+name.(string)+" is missing")
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if p, ok := properties[name].(map[string]any); ok {
-				wrong = append(wrong, mismatches(spec, p, v[name], at+"."+name)...)
-			} else if properties != nil {
-				wrong = append(wrong, at+"."+name+" is not documented")
-			}
-		}
-	}
-	if len(types) > 0 && !slices.Contains(types, any(kind)) && !slices.Contains(types, any(is[true])) {
-		wrong = append(wrong, fmt.Sprintf("%s is %s, documented as %v", at, kind, types))
-	}
-	if enum, ok := schema["enum"].([]any); ok && !slices.Contains(enum, v) {
-		wrong = append(wrong, fmt.Sprintf("%s is %v, documented as %v", at, v, enum))
-	}
-	return wrong
 }
 
 // TestDocsBeginWithWhatIsNeeded: the page begins with what most readers need, and its table of contents has every call.
@@ -391,6 +310,66 @@ func TestDocsLoadNothing(t *testing.T) {
 		}
 		if !strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%v", w.Header())
+		}
+	}
+}
+
+// TestNamesAreDescribed: the patterns of names accept what the server accepts.
+func TestNamesAreDescribed(t *testing.T) {
+	b := setup(t, withSemaphores(t), withRooms(t))
+	paths := documentOf(t, b.Internal())["paths"].(map[string]any)
+	for path, valid := range map[string]func(string) bool{
+		"/v1/sales/{sale}": orders.ValidName, "/v1/rooms/{room}": waitingroom.ValidName,
+		"/v1/semaphores/{name}": func(name string) bool { return semaphore.CheckName(name) == nil },
+	} {
+		for method, op := range paths[path].(map[string]any) {
+			described := op.(map[string]any)["parameters"].([]any)[0].(map[string]any)["schema"].(map[string]any)
+			pattern, _ := described["pattern"].(string)
+			if pattern == "" {
+				t.Errorf("%s %s describes no name: %v", method, path, described)
+				continue
+			}
+			for _, name := range []string{"a", "A", "0", "-", ".", "_", "a-b", "a.b", "a_b", "é", "a b", "tag:name", ":name", "tag:", "a:b:c", "\x00", strings.Repeat("a", 64), strings.Repeat("a", 65)} {
+				if got, want := regexp.MustCompile(pattern).MatchString(name), valid(name); got != want {
+					t.Errorf("%s %s: the document says %t of the name %q, and the server %t", method, path, got, name, want)
+				}
+			}
+		}
+	}
+}
+
+// TestLengthsAreCharacters: what the document allows is accepted, however many bytes its characters have; what is longer is refused by its name.
+func TestLengthsAreCharacters(t *testing.T) {
+	const first, last = `{"mode":"fifo","starts_at":"2030-01-01T00:00:00Z"`, `}`
+	b := setupLogin(t, withSemaphores(t), withRooms(t))
+	h := b.Internal()
+	answers(t, h, "PUT", "/v1/rooms/door", first+last, 201)
+	answers(t, h, "PUT", "/v1/semaphores/report", `{"limit":9}`, 200)
+	for _, tt := range []struct {
+		method, path, before, after string
+		most, status                int
+		at                          string
+	}{
+		{"POST", "/v1/admit", `{"request_id":"`, `"}`, 255, 200, "body.request_id"},
+		{"POST", "/v1/admit", `{"subject":{"user":"`, `"}}`, 255, 200, "body.subject.user"},
+		{"POST", "/v1/admit", `{"attributes":{"`, `":1}}`, 64, 200, "body.attributes"},
+		{"POST", "/v1/admit", `{"attributes":{"x":"`, `"}}`, 1024, 200, "body.attributes.x"},
+		{"POST", attempts, `{"ip":"192.0.2.7","name":"`, `"}`, 256, 200, "body.name"},
+		{"POST", attempts, `{"ip":"192.0.2.7","name":"ann","request_id":"`, `"}`, 255, 200, "body.request_id"},
+		{"POST", "/v1/semaphores/report/permits", `{"holder":"`, `"}`, 255, 201, "body.holder"},
+		{"POST", "/v1/semaphores/report/permits", `{"holder":"a","request_id":"`, `"}`, 255, 201, "body.request_id"},
+		{"PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"`, `"}`, 255, 200, "body.reason"},
+		{"PUT", "/v1/rooms/door", first + `,"title":"`, `"` + last, 200, 200, "body.title"},
+		{"PUT", "/v1/rooms/door", first + `,"continue_url":"/`, `"` + last, 1999, 200, "body.continue_url"},
+		{"POST", "/v1/rooms/door/message", `{"message":"`, `"}`, 500, 200, "body.message"},
+		{"POST", "/v1/rooms/door/hold", `{"reason":"`, `"}`, 255, 200, "body.reason"},
+		{"POST", "/v1/rooms/door/resume", `{"request_id":"`, `"}`, 255, 200, "body.request_id"},
+		{"POST", "/v1/orders/" + orderID.String() + "/payment", `{"outcome":"captured","reference":"`, `"}`, 255, 200, "body.reference"},
+	} {
+		answers(t, h, tt.method, tt.path, tt.before+strings.Repeat("é", tt.most)+tt.after, tt.status)
+		w := answers(t, h, tt.method, tt.path, tt.before+strings.Repeat("é", tt.most+1)+tt.after, 422)
+		if p := problemIn(t, w); len(p.Errors) == 0 || p.Errors[0].Location != tt.at {
+			t.Errorf("%s %s: %s, want %s", tt.method, tt.path, w.Body, tt.at)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -16,7 +17,7 @@ func TestExplain(t *testing.T) {
 	b.gate.explanation = admission.Explanation{
 		Version: "abc", Ban: &bans.Ban{Target: bans.Target{Kind: bans.User, Value: "ann"}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 2},
 		Rules: []admission.RuleState{
-			{Rule: "api", Applies: true, Windows: []admission.Verdict{{Rule: "api", Limit: 10, Remaining: 3, Admitted: true, Window: time.Minute}}},
+			{Rule: "api", Applies: true, Windows: []admission.Verdict{{Rule: "api", Action: rules.Deny, Limit: 10, Remaining: 3, Admitted: true, Window: time.Minute}}},
 			{Rule: "other", Reason: "match"},
 		},
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/contract"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -149,7 +150,9 @@ func (f *fakeOrders) PutSale(_ context.Context, d orders.Definition) (orders.Sal
 }
 
 func (f *fakeOrders) RebuildSale(_ context.Context, sale string) (orders.SaleStatus, error) {
-	return orders.SaleStatus{Sale: orders.Sale{ID: sale}}, f.err
+	rebuilt := flash
+	rebuilt.ID = sale
+	return rebuilt, f.err
 }
 
 func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
@@ -317,20 +320,27 @@ type bed struct {
 	orders *fakeOrders
 	gate   *fakeGate
 	logged *strings.Builder
+	test   *testing.T // nil: a benchmark
 }
 
 // setup makes a bed with header identity, no tokens, and 10.0.0.0/8 as
 // trusted proxies; change may alter that.
 func setup(t testing.TB, change ...func(*Config)) *bed {
 	t.Helper()
-	f := &fakeOrders{sales: []orders.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed}
+	f := &fakeOrders{
+		sales: []orders.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed, checks: []orders.Check{},
+		paid: orders.Payment{Action: orders.ActionNone, Status: orders.StatusPaid},
+	}
 	b := &bed{orders: f, logged: &strings.Builder{}, gate: &fakeGate{
 		decision: admission.Decision{Admitted: true, Action: rules.Allow}, rules: rules.Default(), orders: f,
 	}}
 	cfg := Config{
 		Orders: f, Gate: b.gate, Identity: auth.HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),
 		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Version: "test", Secret: []byte(strings.Repeat("k", 32)),
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			_, _ = io.WriteString(w, "up 1\n")
+		}),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -339,7 +349,39 @@ func setup(t testing.TB, change ...func(*Config)) *bed {
 	if b.API, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
+	if test, ok := t.(*testing.T); ok {
+		b.test = test
+	}
 	return b
+}
+
+// Public is that of the API, and every answer is checked against the OpenAPI document.
+func (b *bed) Public() http.Handler { return b.checked(b.API.Public()) }
+
+// Internal is that of the API, and every answer is checked against the OpenAPI document.
+func (b *bed) Internal() http.Handler { return b.checked(b.API.Internal()) }
+
+// documents are those of all beds, by their text: most have the same.
+var documents sync.Map
+
+func (b *bed) checked(h http.Handler) http.Handler {
+	if b.test == nil { // a benchmark
+		return h
+	}
+	b.test.Helper()
+	served, tracer, log := b.served, b.tracer, b.log
+	b.served, b.tracer, b.log = nil, nil, slog.New(slog.DiscardHandler) // no trace of this request
+	text := call(h, "GET", "/openapi.json", "").Body.String()
+	b.served, b.tracer, b.log = served, tracer, log
+	parsed, ok := documents.Load(text)
+	if !ok {
+		d, err := contract.Parse([]byte(text))
+		if err != nil {
+			b.test.Fatal(err)
+		}
+		parsed, _ = documents.LoadOrStore(text, d)
+	}
+	return contract.Checked(b.test, parsed.(*contract.Document), h)
 }
 
 // call sends a request from loopback as ada. fields are names and values in turn; "Host" and "Remote" are not header fields.

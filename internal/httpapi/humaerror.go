@@ -27,7 +27,8 @@ func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return humaProblem(status, message, errs)
 	}
-	huma.ValidateStrictCasing = true // otherwise "Item" would be accepted for "item"
+	huma.DefaultArrayNullable = false // no list is null: not in requests, see strictjson, and in answers it is empty
+	huma.ValidateStrictCasing = true  // otherwise "Item" would be accepted for "item"
 	// Print bounds as integers, not as 3.16e+11.
 	validation.MsgExpectedMinimumNumber, validation.MsgExpectedMaximumNumber = "expected number >= %.0f", "expected number <= %.0f"
 }

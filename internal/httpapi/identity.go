@@ -21,8 +21,8 @@ var userParameters = []*huma.Param{
 	headerParameter("X-User-Tier", "The user's tier, likewise. Without it: registered with a user, anonymous without"),
 }
 
-// describeCaller documents how some operations identify the caller. With IDENTITY=jwt the document's security scheme describes
-// the user.
+// describeCaller documents how some operations identify the caller, and that the rules count their requests. With IDENTITY=jwt the document's
+// security scheme describes the user.
 func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *huma.Operation) bool) {
 	parameters := []*huma.Param{forwardedForParameter}
 	if _, ok := a.identity.(auth.HeaderIdentity); ok {
@@ -32,6 +32,9 @@ func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *h
 		for _, op := range apidocs.Operations(item) {
 			if of(path, op) {
 				op.Parameters = slices.Concat(op.Parameters, parameters)
+				for _, r := range op.Responses {
+					apidocs.Fields(r, "RateLimit", "RateLimit-Policy")
+				}
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/livepage"
 )
@@ -42,16 +43,20 @@ func (a *API) registerPage(docs huma.API) {
 	if a.tokens != nil { // without tokens there is no sign-in
 		huma.Register(docs, beginRoute, a.sessions.Begin)
 		huma.Register(docs, endRoute, a.sessions.End)
+		for _, status := range []string{"204", "503"} {
+			apidocs.Fields(docs.OpenAPI().Paths[sessionPath].Delete.Responses[status], "Set-Cookie")
+		}
 	}
 	a.internal.GET(pagePath, echo.WrapHandler(livepage.Page(a.version)))
-	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, livepage.Assets())))
-	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(auth.ForViewers))
-	for path, kind := range map[string]string{pagePath: "text/html", eventsPath: "text/event-stream"} {
-		docs.OpenAPI().AddOperation(&huma.Operation{
-			OperationID: map[string]string{pagePath: "page", eventsPath: "events"}[path], Method: http.MethodGet, Path: path,
-			Summary: map[string]string{pagePath: "The live page", eventsPath: "Its stream: history, then a frame a second"}[path], Tags: tagOperating,
-			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{kind: {}}}, 401, 403),
-		})
+	a.internal.GET(assetsPath+"*", plainHandler(http.StripPrefix(assetsPath, livepage.Assets())))
+	a.internal.GET(eventsPath, plainHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(auth.ForViewers))
+	for _, op := range []*huma.Operation{
+		{OperationID: "page", Path: pagePath, Summary: "The live page", Responses: refusals(content("text/html"), 401, 403)},
+		{OperationID: "page-assets", Path: assetsPath + "{path}", Summary: "Its scripts and style sheets", Parameters: fileParameter, Responses: refusals(file("text/javascript", "text/css", "image/svg+xml", "text/plain"), 404)},
+		{OperationID: "events", Path: eventsPath, Summary: "Its stream: history, then a frame a second", Responses: refusals(content("text/event-stream"), 401, 403, 503)},
+	} {
+		op.Method, op.Tags = http.MethodGet, tagOperating
+		docs.OpenAPI().AddOperation(op)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/httpapi/health"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
@@ -23,6 +22,6 @@ func Probes(conditions func(context.Context) []orders.Condition, version string,
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, probes.Livez)
 	huma.Register(docs, readyzRoute, probes.Readyz)
-	e.GET("/metrics", echo.WrapHandler(metrics))
+	e.GET("/metrics", plainHandler(metrics))
 	return headAsGet(e), a.Drain
 }

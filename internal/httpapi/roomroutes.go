@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -148,18 +147,25 @@ func (a *API) registerRoomPage(described *huma.OpenAPI, e *echo.Echo, origins []
 	}
 	e.GET(roompage.PagePath, page)
 	e.GET(roompage.PagePath+"/", page)
-	e.GET(roompage.FilesPath+"*", echo.WrapHandler(roompage.Files()))
-	for path, text := range map[string][2]string{
-		"/rooms/{room}":       {"room-page", "A page that shows the visitor's place"},
-		"/rooms/{room}/":      {"room-page-slash", "The same page"},
-		"/rooms/files/{path}": {"room-files", "Its script, room.js, which other pages can embed, and its style sheet, room.css"},
+	e.GET(roompage.FilesPath+"*", plainHandler(roompage.Files()))
+	for _, op := range []*huma.Operation{
+		{OperationID: "room-page", Path: "/rooms/{room}", Summary: "A page that shows the visitor's place", Parameters: roomParameter, Responses: pageResponses()},
+		{OperationID: "room-page-slash", Path: "/rooms/{room}/", Summary: "The same page", Parameters: roomParameter, Responses: pageResponses()},
+		{
+			OperationID: "room-files", Path: "/rooms/files/{path}", Summary: "Its script, room.js, which other pages can embed, and its style sheet, room.css",
+			Parameters: fileParameter, Responses: refusals(file("text/javascript", "text/css"), 404),
+		},
 	} {
-		described.AddOperation(&huma.Operation{
-			OperationID: text[0], Method: http.MethodGet, Path: path, Summary: text[1], Tags: tagRooms,
-			Parameters: []*huma.Param{{Name: path[strings.Index(path, "{")+1 : strings.Index(path, "}")], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
-			Responses:  map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/html": {}}}},
-		})
+		op.Method, op.Tags = http.MethodGet, tagRooms
+		described.AddOperation(op)
 	}
+}
+
+// pageResponses documents the page of a room. It is also the answer for a room that is not known: the page looks again.
+func pageResponses() map[string]*huma.Response {
+	all := refusals(content("text/html"), 404)
+	all["404"].Content["text/html"] = &huma.MediaType{}
+	return all
 }
 
 // roomStreams is how a listener serves the events and the draw of a room.
@@ -185,11 +191,11 @@ func (a *API) registerRoomStreams(described *huma.OpenAPI, e *echo.Echo, s roomS
 		{
 			OperationID: "room-events", Path: roomEventsPath, Summary: "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and every 15 seconds",
 			Description: s.text,
-			Responses:   refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/event-stream": {}}}, 401, 403, 404, 429, 503),
+			Responses:   refusals(content("text/event-stream"), 401, 403, 404, 429, 503),
 		},
 		{
 			OperationID: "draw-csv", Path: roomPath + "/draw.csv", Summary: "All who took part in the draw, as hashes, with which anybody can verify it; 409 before",
-			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 409, 429, 503),
+			Responses: refusals(content("text/csv"), 401, 403, 404, 409, 429, 503),
 		},
 	} {
 		op.Method, op.Tags, op.Parameters = http.MethodGet, tagRooms, slices.Concat(roomParameter, s.parameters)
@@ -225,6 +231,6 @@ func (a *API) registerRooms(docs huma.API) {
 		OperationID: "places-csv", Method: http.MethodGet, Path: roomPath + "/places.csv", Summary: "All places of a room as CSV",
 		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: tagRooms,
 		Parameters: roomParameter,
-		Responses:  refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 503),
+		Responses:  refusals(content("text/csv"), 401, 403, 404, 503),
 	})
 }

@@ -63,8 +63,6 @@ func withRoomsIn(t *testing.T, db *sql.DB, change ...func(*waitingroom.Options))
 const (
 	door      = "/v1/rooms/door"
 	doorPlace = door + "/place"
-	roomed    = "/v1/rooms/{room}"
-	placed    = roomed + "/place"
 )
 
 // definitionOf returns the definition of a room that starts so long from now, with more fields.
@@ -92,27 +90,27 @@ func TestVisit(t *testing.T) {
 	b := setup(t, withRooms(t))
 	h, operate := b.Public(), b.Internal()
 	definition := definitionOf("fifo", -time.Minute, `,"rate_per_min":600`)
-	matchesDocument(t, operate, "PUT", door, definition, roomed, 201)
-	matchesDocument(t, operate, "PUT", door, definition, roomed, 200)
-	if w := matchesDocument(t, h, "GET", door, "", roomed, 200); w.Header().Get("Cache-Control") != "max-age=1" {
+	answers(t, operate, "PUT", door, definition, 201)
+	answers(t, operate, "PUT", door, definition, 200)
+	if w := answers(t, h, "GET", door, "", 200); w.Header().Get("Cache-Control") != "max-age=1" {
 		t.Errorf("%v", w.Header())
 	}
-	matchesDocument(t, h, "GET", doorPlace, "", placed, 404)
-	matchesDocument(t, h, "DELETE", doorPlace, "", placed, 404)
-	matchesDocument(t, h, "POST", doorPlace+"/claim", "", placed+"/claim", 404)
-	if w := matchesDocument(t, h, "POST", doorPlace, `{"quantity":2}`, placed, 201); w.Header().Get("Location") != doorPlace {
+	answers(t, h, "GET", doorPlace, "", 404)
+	answers(t, h, "DELETE", doorPlace, "", 404)
+	answers(t, h, "POST", doorPlace+"/claim", "", 404)
+	if w := answers(t, h, "POST", doorPlace, `{"quantity":2}`, 201); w.Header().Get("Location") != doorPlace {
 		t.Errorf("%v", w.Header())
 	}
-	p := into[seen](t, matchesDocument(t, h, "POST", doorPlace, "", placed, 200))
+	p := into[seen](t, answers(t, h, "POST", doorPlace, "", 200))
 	if p.Number != 1 || p.Token == "" || p.Outlook != "likely" {
 		t.Errorf("%+v", p)
 	}
-	w := matchesDocument(t, h, "GET", doorPlace+"?wait_ms=30000&while=waiting", "", placed, 200)
+	w := answers(t, h, "GET", doorPlace+"?wait_ms=30000&while=waiting", "", 200)
 	if p = into[seen](t, w); p.State != "turn" || p.Position != 1 || w.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s", w.Body)
 	}
-	first := into[seen](t, matchesDocument(t, h, "POST", doorPlace+"/claim", "", placed+"/claim", 200))
-	again := into[seen](t, matchesDocument(t, h, "POST", doorPlace+"/claim", "", placed+"/claim", 200))
+	first := into[seen](t, answers(t, h, "POST", doorPlace+"/claim", "", 200))
+	again := into[seen](t, answers(t, h, "POST", doorPlace+"/claim", "", 200))
 	if first.State != "admitted" || first.Pass == "" || first.Pass != again.Pass {
 		t.Errorf("%+v, then %+v", first, again)
 	}
@@ -120,12 +118,12 @@ func TestVisit(t *testing.T) {
 		t.Errorf("%+v", other)
 	}
 	verified(t, h, first.Pass, "ada")
-	matchesDocument(t, operate, "PUT", door, definitionOf("draw", -time.Minute, ``), roomed, 409) // it has begun
-	matchesDocument(t, operate, "GET", door+"/places?user=ada", "", roomed+"/places", 200)
-	matchesDocument(t, operate, "GET", door+"/verify", "", roomed+"/verify", 200)
-	matchesDocument(t, operate, "GET", "/v1/rooms", "", "/v1/rooms", 200)
-	matchesDocument(t, h, "DELETE", doorPlace, "", placed, 204)
-	matchesDocument(t, h, "DELETE", doorPlace, "", placed, 204)
+	answers(t, operate, "PUT", door, definitionOf("draw", -time.Minute, ``), 409) // it has begun
+	answers(t, operate, "GET", door+"/places?user=ada", "", 200)
+	answers(t, operate, "GET", door+"/verify", "", 200)
+	answers(t, operate, "GET", "/v1/rooms", "", 200)
+	answers(t, h, "DELETE", doorPlace, "", 204)
+	answers(t, h, "DELETE", doorPlace, "", 204)
 	if p := into[seen](t, call(h, "POST", doorPlace, "")); p.Number != 2 {
 		t.Errorf("joined after leaving: %+v", p)
 	}
@@ -137,7 +135,7 @@ func TestVisit(t *testing.T) {
 // verified checks a pass with nothing but the published keys.
 func verified(t *testing.T, h http.Handler, pass, user string) {
 	t.Helper()
-	keys := into[struct{ Keys []struct{ Kid, X string } }](t, matchesDocument(t, h, "GET", "/.well-known/jwks.json", "", "/.well-known/jwks.json", 200))
+	keys := into[struct{ Keys []struct{ Kid, X string } }](t, answers(t, h, "GET", "/.well-known/jwks.json", "", 200))
 	parts := strings.Split(pass, ".")
 	decode := func(text string) []byte {
 		raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -379,17 +377,17 @@ func TestRoomDefinitions(t *testing.T) {
 	if w := call(h, "PUT", "/v1/rooms/Door", `{"mode":"fifo",`+starts+`}`); w.Code != 422 || !strings.Contains(w.Body.String(), `"location":"path.room","message":"must be 1 to 64`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	w := matchesDocument(t, h, "PUT", door, `{"mode":"fifo",`+starts+`}`, roomed, 201)
+	w := answers(t, h, "PUT", door, `{"mode":"fifo",`+starts+`}`, 201)
 	for _, want := range []string{`"requires_user":true`, `"claim_ms":90000`, `"pass_ms":600000`, `"bound":"strict"`, `"gather_at":"2099-01-01T00:00:00Z"`, `"phase":"scheduled"`} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %s in %s", want, w.Body)
 		}
 	}
-	matchesDocument(t, h, "PUT", door, `{"mode":"fifo",`+starts+`}`, roomed, 200)
+	answers(t, h, "PUT", door, `{"mode":"fifo",`+starts+`}`, 200)
 
 	verb := func(name, body string, status int, want string) {
 		t.Helper()
-		w := matchesDocument(t, h, "POST", door+"/"+name, body, roomed+"/"+name, status)
+		w := answers(t, h, "POST", door+"/"+name, body, status)
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s %s: %s", name, body, w.Body)
 		}
@@ -407,7 +405,7 @@ func TestRoomDefinitions(t *testing.T) {
 	verb("advance", `{}`, 422, "body")
 	verb("message", `{"message":"soon"}`, 200, `"message":"soon"`)
 	verb("message", `{"message":"`+strings.Repeat("x", 501)+`"}`, 422, "body.message")
-	verb("message", `{"message":"\u0000"}`, 422, `"location":"body.message","message":"must have at most 500 bytes and no control characters`)
+	verb("message", `{"message":"\u0000"}`, 422, `"location":"body.message","message":"must have at most 500 characters and no control characters`)
 	verb("message", `{"message":""}`, 200, "")
 	verb("draw", "", 409, "has the mode fifo")
 	for range 2 {
@@ -490,7 +488,7 @@ func TestLanes(t *testing.T) {
 	b := setup(t, withRooms(t))
 	h, operate := b.Public(), b.Internal()
 	const lanes = `,"lanes":[{"lane":"members","share":30,"tier":"member"},{"lane":"known","share":20,"tier":"registered"},{"lane":"all","share":50}]`
-	matchesDocument(t, operate, "PUT", door, definitionOf("fifo", -time.Minute, lanes), roomed, 201)
+	answers(t, operate, "PUT", door, definitionOf("fifo", -time.Minute, lanes), 201)
 	for _, tt := range []struct {
 		user, tier, body string
 		status           int
@@ -506,7 +504,7 @@ func TestLanes(t *testing.T) {
 		{"mia", "member", `{"lane":"members","quantity":2}`, 201, `"number":3,"lane":"members","position":1,`},
 		{"max", "member", "", 201, `"number":4,"lane":"all","position":2,`},
 	} {
-		w := matchesDocument(t, h, "POST", doorPlace, tt.body, placed, tt.status, "X-User-ID", tt.user, "X-User-Tier", tt.tier)
+		w := answers(t, h, "POST", doorPlace, tt.body, tt.status, "X-User-ID", tt.user, "X-User-Tier", tt.tier)
 		if !strings.Contains(w.Body.String(), tt.want) {
 			t.Errorf("%+v: %s", tt, w.Body)
 		}
@@ -514,7 +512,7 @@ func TestLanes(t *testing.T) {
 	served := func(want string) {
 		t.Helper()
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			w := matchesDocument(t, h, "GET", door, "", roomed, 200)
+			w := answers(t, h, "GET", door, "", 200)
 			if strings.Contains(w.Body.String(), want) {
 				return
 			}
@@ -564,7 +562,7 @@ func TestLanes(t *testing.T) {
 			t.Errorf("after %s: %s", last, text)
 		}
 	}
-	places := matchesDocument(t, operate, "GET", door+"/places", "", roomed+"/places", 200).Body.String()
+	places := answers(t, operate, "GET", door+"/places", "", 200).Body.String()
 	list := call(operate, "GET", door+"/places.csv", "").Body.String()
 	if !strings.Contains(places, `"number":3,"user":"mia","state":"turn","lane":"members"`) || !strings.Contains(list, ",reason,lane\n") || !strings.Contains(list, "3,mia,turn,1,2,") || !strings.Contains(list, ",members\n") {
 		t.Errorf("%s\n%s", places, list)
@@ -585,7 +583,7 @@ func TestDrawIsPublished(t *testing.T) {
 	b := setup(t, withRooms(t))
 	h, operate := b.Public(), b.Internal()
 	call(operate, "PUT", door, definitionOf("draw", time.Second, ""))
-	before := matchesDocument(t, h, "GET", door, "", roomed, 200).Body.String()
+	before := answers(t, h, "GET", door, "", 200).Body.String()
 	if !strings.Contains(before, `"root":null,"n":null,"seed":null`) {
 		t.Errorf("%s", before)
 	}
@@ -595,11 +593,11 @@ func TestDrawIsPublished(t *testing.T) {
 			t.Errorf("%s", w.Body)
 		}
 	}
-	if w := matchesDocument(t, operate, "POST", door+"/draw", "", roomed+"/draw", 409); w.Header().Get("Retry-After") != "1" {
+	if w := answers(t, operate, "POST", door+"/draw", "", 409); w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%v", w.Header())
 	}
 	call(h, "GET", doorPlace+"?wait_ms=30000", "", "X-User-ID", "user-0")
-	w := matchesDocument(t, operate, "POST", door+"/draw", "", roomed+"/draw", 200)
+	w := answers(t, operate, "POST", door+"/draw", "", 200)
 	if !strings.Contains(w.Body.String(), `"n":5`) {
 		t.Errorf("%s", w.Body)
 	}
@@ -631,13 +629,13 @@ func TestDrawWithBeacon(t *testing.T) {
 			}
 		}
 	}
-	show := func() (d drawn) { return into[drawn](t, matchesDocument(t, h, "GET", door, "", roomed, 200)) }
+	show := func() (d drawn) { return into[drawn](t, answers(t, h, "GET", door, "", 200)) }
 	round := show().Draw.Beacon.Round
 	body := func(round int64, signature string) string {
 		return fmt.Sprintf(`{"round":%d,"signature":%q}`, round, signature)
 	}
 	const signed1000 = "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39"
-	if w := matchesDocument(t, operate, "POST", door+"/beacon", body(1000, signed1000), roomed+"/beacon", 409); !strings.Contains(w.Body.String(), "waits for a round only after its start") {
+	if w := answers(t, operate, "POST", door+"/beacon", body(1000, signed1000), 409); !strings.Contains(w.Body.String(), "waits for a round only after its start") {
 		t.Errorf("%s", w.Body)
 	}
 	for deadline := time.Now().Add(10 * time.Second); show().Draw.Root == nil && time.Now().Before(deadline); {
@@ -654,17 +652,17 @@ func TestDrawWithBeacon(t *testing.T) {
 		`{"round":1000}`:                  "body",
 		`{"round":1000,"randomness":"0"}`: "body",
 	} {
-		if w := matchesDocument(t, operate, "POST", door+"/beacon", body, roomed+"/beacon", 422); !strings.Contains(w.Body.String(), want) {
+		if w := answers(t, operate, "POST", door+"/beacon", body, 422); !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %s", body, w.Body)
 		}
 	}
-	if w := matchesDocument(t, operate, "POST", door+"/beacon", body(1000, signed1000), roomed+"/beacon", 409); !strings.Contains(w.Body.String(), fmt.Sprint("needs round ", round)) {
+	if w := answers(t, operate, "POST", door+"/beacon", body(1000, signed1000), 409); !strings.Contains(w.Body.String(), fmt.Sprint("needs round ", round)) {
 		t.Errorf("%s", w.Body)
 	}
-	if w := matchesDocument(t, operate, "POST", door+"/draw", "", roomed+"/draw", 409); !strings.Contains(w.Body.String(), fmt.Sprint("round ", round)) || w.Header().Get("Retry-After") == "" {
+	if w := answers(t, operate, "POST", door+"/draw", "", 409); !strings.Contains(w.Body.String(), fmt.Sprint("round ", round)) || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%v %s", w.Header(), w.Body)
 	}
-	if w := matchesDocument(t, h, "GET", door+"/draw.csv", "", roomed+"/draw.csv", 409); !strings.Contains(w.Body.String(), "has not drawn") {
+	if w := answers(t, h, "GET", door+"/draw.csv", "", 409); !strings.Contains(w.Body.String(), "has not drawn") {
 		t.Errorf("%s", w.Body)
 	}
 }
@@ -862,8 +860,8 @@ var pollAfter = regexp.MustCompile(`"poll_after_ms":\d+,`) // partly random
 func TestFastPlace(t *testing.T) {
 	b := setup(t, withRooms(t))
 	definition := definitionOf("fifo", time.Hour, `,"rate_per_min":600`)
-	matchesDocument(t, b.Internal(), "PUT", door, definition, roomed, 201)
-	token := into[seen](t, matchesDocument(t, b.Public(), "POST", doorPlace, "", placed, 201)).Token
+	answers(t, b.Internal(), "PUT", door, definition, 201)
+	token := into[seen](t, answers(t, b.Public(), "POST", doorPlace, "", 201)).Token
 	for what, h := range map[string]http.Handler{"public": b.Public(), "internal": b.Internal()} {
 		for _, path := range []string{doorPlace, "/v1/rooms/nowhere/place", "/v1/rooms/No.Name/place", "/v1/rooms/d%6For/place", "/v1/rooms/%ff/place"} {
 			for _, fields := range [][]string{nil, {"X-Place-Token", token}, {"X-Place-Token", "forged"}, {"X-User-ID", "nobody"}, {"Accept", "text/html"}} {
@@ -878,7 +876,7 @@ func TestFastPlace(t *testing.T) {
 			}
 		}
 	}
-	if w := matchesDocument(t, b.Public(), "GET", doorPlace, "", placed, 200); into[seen](t, w).Number != 1 {
+	if w := answers(t, b.Public(), "GET", doorPlace, "", 200); into[seen](t, w).Number != 1 {
 		t.Errorf("%s", w.Body)
 	}
 }

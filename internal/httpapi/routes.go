@@ -46,10 +46,10 @@ func (a *API) registerInternal(docs huma.API) {
 		register(a, docs, auth.ForViewers, auditRoute, a.audit.List)
 	}
 	if a.metrics != nil {
-		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(auth.ForScrapers))
+		a.internal.GET("/metrics", plainHandler(a.metrics), needs(auth.ForScrapers))
 		docs.OpenAPI().AddOperation(&huma.Operation{
 			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics for Prometheus", Tags: tagHealth,
-			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}, 401, 403),
+			Responses: refusals(content("text/plain"), 401, 403),
 		})
 	}
 }
@@ -96,6 +96,20 @@ func headerParameter(name, doc string) *huma.Param {
 	return &huma.Param{Name: name, In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: doc}
 }
 
+// content documents a response of content types whose text has no schema.
+func content(types ...string) *huma.Response {
+	r := &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{}}
+	for _, kind := range types {
+		r.Content[kind] = &huma.MediaType{}
+	}
+	return r
+}
+
+// file documents a file that clients may keep and revalidate.
+func file(types ...string) *huma.Response { return apidocs.Fields(content(types...), "ETag") }
+
+var fileParameter = []*huma.Param{{Name: "path", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Name of the file"}}
+
 // refusals documents a response and the problems that may replace it.
 func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 	all := map[string]*huma.Response{"200": ok}
@@ -103,6 +117,11 @@ func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 		all[strconv.Itoa(status)] = apidocs.ProblemResponse(status)
 	}
 	return all
+}
+
+// isTokenless reports whether an operation is of one of the routes that need no token.
+func isTokenless(path string) bool {
+	return tokenless[strings.ReplaceAll(echoPattern(huma.Operation{Path: path}), ":path", "*")]
 }
 
 // needs is the middleware of routes that need a role and are not registered with Huma.

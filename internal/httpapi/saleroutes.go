@@ -135,6 +135,6 @@ func (a *API) registerReports(described *huma.OpenAPI) {
 		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV",
 		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: tagOperating,
 		Parameters: []*huma.Param{{Name: "sale", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Name of the sale"}},
-		Responses:  refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 503),
+		Responses:  refusals(content("text/csv"), 401, 403, 404, 503),
 	})
 }

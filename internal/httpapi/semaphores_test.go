@@ -42,39 +42,38 @@ func withSemaphores(t *testing.T) func(*Config) {
 // TestSemaphoresMatchTheDocument: responses about semaphores are as documented, also with an in-memory Redis.
 func TestSemaphoresMatchTheDocument(t *testing.T) {
 	b := setup(t, withSemaphores(t))
-	const one, permits, permit = "/v1/semaphores/{name}", "/v1/semaphores/{name}/permits", "/v1/semaphores/{name}/permits/{id}"
 	h := b.Internal()
-	matchesDocument(t, h, "GET", "/v1/semaphores/report", "", one, 200)
-	w := matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","weight":2}`, permits, 201)
+	answers(t, h, "GET", "/v1/semaphores/report", "", 200)
+	w := answers(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","weight":2}`, 201)
 	var got struct {
 		ID string `json:"permit_id"`
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.ID == "" {
 		t.Fatalf("%s %v", w.Body, err)
 	}
-	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a"}`, permits, 503)
-	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","wait_ms":1}`, permits, 503)
-	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","weight":3}`, permits, 422)
-	matchesDocument(t, h, "GET", "/v1/semaphores/report", "", one, 200)
-	matchesDocument(t, h, "GET", "/v1/semaphores", "", "/v1/semaphores", 200)
-	matchesDocument(t, h, "PUT", "/v1/semaphores/report/permits/"+got.ID, "", permit, 200)
-	matchesDocument(t, h, "DELETE", "/v1/semaphores/report/permits/"+got.ID, "", permit, 204)
-	matchesDocument(t, h, "PUT", "/v1/semaphores/report/permits/"+got.ID, "", permit, 410)
-	matchesDocument(t, h, "PUT", "/v1/semaphores/report", `{"limit":1}`, one, 200)
-	if w := matchesDocument(t, h, "GET", "/v1/semaphores/report", "", one, 200); !strings.Contains(w.Body.String(), `"declared":{"limit":2,"lease_ms":15000}`) {
+	answers(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a"}`, 503)
+	answers(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","wait_ms":1}`, 503)
+	answers(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","weight":3}`, 422)
+	answers(t, h, "GET", "/v1/semaphores/report", "", 200)
+	answers(t, h, "GET", "/v1/semaphores", "", 200)
+	answers(t, h, "PUT", "/v1/semaphores/report/permits/"+got.ID, "", 200)
+	answers(t, h, "DELETE", "/v1/semaphores/report/permits/"+got.ID, "", 204)
+	answers(t, h, "PUT", "/v1/semaphores/report/permits/"+got.ID, "", 410)
+	answers(t, h, "PUT", "/v1/semaphores/report", `{"limit":1}`, 200)
+	if w := answers(t, h, "GET", "/v1/semaphores/report", "", 200); !strings.Contains(w.Body.String(), `"declared":{"limit":2,"lease_ms":15000}`) {
 		t.Errorf("%s", w.Body)
 	}
-	matchesDocument(t, h, "PUT", "/v1/semaphores/own", `{"limit":1}`, one, 200)
-	matchesDocument(t, h, "PUT", "/v1/semaphores/roomy", `{"limit":2}`, one, 200)
-	w = matchesDocument(t, h, "POST", "/v1/semaphores/roomy/permits", `{"holder":"a","weight":2,"also":["own"]}`, permits, 422)
+	answers(t, h, "PUT", "/v1/semaphores/own", `{"limit":1}`, 200)
+	answers(t, h, "PUT", "/v1/semaphores/roomy", `{"limit":2}`, 200)
+	w = answers(t, h, "POST", "/v1/semaphores/roomy/permits", `{"holder":"a","weight":2,"also":["own"]}`, 422)
 	if !strings.Contains(w.Body.String(), "must be at most the limit of own, got 2") {
 		t.Errorf("%s", w.Body)
 	}
-	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 200)
-	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 404)
-	matchesDocument(t, h, "POST", "/v1/semaphores/own/permits", `{"holder":"a"}`, permits, 404)
+	answers(t, h, "DELETE", "/v1/semaphores/own", "", 200)
+	answers(t, h, "DELETE", "/v1/semaphores/own", "", 404)
+	answers(t, h, "POST", "/v1/semaphores/own/permits", `{"holder":"a"}`, 404)
 
 	b.Drain() // requests that need not wait are served until the end
-	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","wait_ms":30000}`, permits, 201)
-	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"b","wait_ms":30000}`, permits, 503)
+	answers(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","wait_ms":30000}`, 201)
+	answers(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"b","wait_ms":30000}`, 503)
 }

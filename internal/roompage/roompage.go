@@ -21,14 +21,20 @@ var page []byte
 const (
 	PagePath  = "/rooms/:room"
 	FilesPath = "/rooms/files/"
+
+	widgetPath = FilesPath + "captcha/"
 )
 
 // Files serves the script and the style sheet, and below captcha/ the widget that solves challenges.
 func Files() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(FilesPath, http.StripPrefix(FilesPath, staticfiles.Handler(files, "files")))
-	mux.Handle(FilesPath+"captcha/", http.StripPrefix(FilesPath+"captcha/", captcha.Widget()))
-	return mux
+	own, widget := http.StripPrefix(FilesPath, staticfiles.Handler(files, "files")), http.StripPrefix(widgetPath, captcha.Widget())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // a ServeMux would answer some paths with a redirect
+		if strings.HasPrefix(r.URL.Path, widgetPath) {
+			widget.ServeHTTP(w, r)
+		} else {
+			own.ServeHTTP(w, r)
+		}
+	})
 }
 
 // Page serves the page of a room, which is the same for every room: its script reads the name from the address. Pages of these origins may show it in a frame;

@@ -63,5 +63,14 @@ func Serve(w http.ResponseWriter, r *http.Request, content []byte) {
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	http.ServeContent(rangeless{w}, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// rangeless takes back the offer of ranges that http.ServeContent makes.
+type rangeless struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w rangeless) WriteHeader(status int) {
+	w.Header().Del("Accept-Ranges")
+	w.ResponseWriter.WriteHeader(status)
 }

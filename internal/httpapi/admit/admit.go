@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -81,7 +82,7 @@ func (h *Decisions) Admit(ctx context.Context, in *admitInput) (*admitOutput, er
 
 type batchInput struct {
 	Body struct {
-		Requests []admitRequest `json:"requests" minItems:"1" maxItems:"100" nullable:"false"`
+		Requests []admitRequest `json:"requests" minItems:"1" maxItems:"100"`
 	} `nameHint:"BatchRequest"`
 }
 
@@ -90,7 +91,7 @@ type batchOutput struct {
 	Body         struct {
 		_ struct{} `additionalProperties:"true"`
 
-		Decisions []outcome `json:"decisions" nullable:"false" doc:"In the order of the requests"`
+		Decisions []outcome `json:"decisions" doc:"In the order of the requests"`
 	} `nameHint:"Batch"`
 }
 
@@ -183,8 +184,8 @@ func (given attributes) into(req *admission.Request, at string) error {
 			req.Tier = string(v)
 		case ownPlace[name]:
 			return problem.InvalidAt(at+"."+name, "must be sent in the subject")
-		case name == "" || len(name) > maxAttributeName:
-			return problem.InvalidAt(at, fmt.Sprintf("names must have 1 to %d bytes", maxAttributeName))
+		case name == "" || utf8.RuneCountInString(name) > maxAttributeName:
+			return problem.InvalidAt(at, fmt.Sprintf("names must have 1 to %d characters", maxAttributeName))
 		default:
 			if req.Attributes == nil {
 				req.Attributes = make(map[string]string, len(given))

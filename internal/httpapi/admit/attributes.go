@@ -27,6 +27,7 @@ func (attributes) Schema(huma.Registry) *huma.Schema {
 		AdditionalProperties: &huma.Schema{OneOf: []*huma.Schema{
 			{Type: huma.TypeString, MaxLength: &longest}, {Type: huma.TypeNumber}, {Type: huma.TypeBoolean},
 		}},
+		Extensions: map[string]any{"propertyNames": map[string]any{"minLength": 1, "maxLength": maxAttributeName}},
 	}
 	s.PrecomputeMessages()
 	return s

@@ -34,7 +34,8 @@ type BanHistory interface {
 	List(ctx context.Context, after string, limit int) ([]bans.Event, error)
 }
 
-type banView struct {
+// BanView is a ban, as callers see it. It is exported because Huma describes no embedded type that is not.
+type BanView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Kind   bans.Kind `json:"kind" enum:"user,ip,network,device"`
@@ -46,14 +47,14 @@ type banView struct {
 	Times  int       `json:"times" doc:"Bans of this target in a row, with this one"`
 }
 
-func viewBan(b *bans.Ban) banView {
-	return banView{
+func viewBan(b *bans.Ban) BanView {
+	return BanView{
 		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until), Times: b.Times,
 	}
 }
 
 // List lists the bans in force by kind and value.
-func (h *Bans) List(_ context.Context, in *paging.Paging) (*paging.Output[banView], error) {
+func (h *Bans) List(_ context.Context, in *paging.Paging) (*paging.Output[BanView], error) {
 	after, err := paging.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ type putBanInput struct {
 // AuditDetail returns what the audit log stores of the request.
 func (in *putBanInput) AuditDetail() any { return in.Body }
 
-type banOutput struct{ Body banView }
+type banOutput struct{ Body BanView }
 
 // Put bans a target, or replaces its ban.
 func (h *Bans) Put(ctx context.Context, in *putBanInput) (*banOutput, error) {
@@ -133,7 +134,7 @@ func (h *Bans) Delete(ctx context.Context, in *banInput) (*struct{}, error) {
 }
 
 type banEventView struct {
-	banView
+	BanView
 
 	ID    string    `json:"id"`
 	At    time.Time `json:"at"`
@@ -151,7 +152,7 @@ func (h *Bans) ListHistory(ctx context.Context, in *paging.Paging) (*paging.Outp
 }
 
 func viewBanEvent(e *bans.Event) banEventView {
-	view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: jsontime.Instant(e.At), Event: "banned"}
+	view := banEventView{BanView: viewBan(&e.Ban), ID: e.ID, At: jsontime.Instant(e.At), Event: "banned"}
 	if e.Lifted {
 		view.Event = "lifted"
 	}

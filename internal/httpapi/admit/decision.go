@@ -26,7 +26,7 @@ type decisionView struct {
 	Remaining    *int             `json:"remaining" doc:"Units left; null: nothing limits"`
 	RetryAfterMS int64            `json:"retry_after_ms" doc:"When the same request fits, rounded up; 0: it was admitted, or it never will"`
 	ResetAfterMS int64            `json:"reset_after_ms" doc:"When the whole limit is free again, rounded up"`
-	Rules        []verdictView    `json:"rules" nullable:"false" doc:"Every window of every matching rule; of a request that was refused without the store only those that refused"`
+	Rules        []verdictView    `json:"rules" doc:"Every window of every matching rule; of a request that was refused without the store only those that refused"`
 	Version      string           `json:"version" doc:"Of the rules that decided"`
 	At           *time.Time       `json:"at" doc:"The store's clock at the decision; null: it was not asked"`
 	Degraded     bool             `json:"degraded" doc:"The store does not answer: some rules did not count"`

@@ -28,7 +28,7 @@ type standingView struct {
 	Rule    string        `json:"rule"`
 	Applies bool          `json:"applies" doc:"To a request of this route, method and attributes"`
 	Why     string        `json:"why,omitempty" doc:"It does not apply: the condition that fails"`
-	Windows []verdictView `json:"windows" nullable:"false" doc:"Where the subject stands, also if the rule does not apply"`
+	Windows []verdictView `json:"windows" doc:"Where the subject stands, also if the rule does not apply"`
 }
 
 type explainOutput struct {
@@ -37,9 +37,9 @@ type explainOutput struct {
 		_ struct{} `additionalProperties:"true"`
 
 		Version string         `json:"version" doc:"Of the rules"`
-		Ban     *banView       `json:"ban,omitempty" doc:"In force"`
+		Ban     *BanView       `json:"ban,omitempty" doc:"In force"`
 		Allowed string         `json:"allowed,omitempty" doc:"The list that keeps the caller from being banned"`
-		Rules   []standingView `json:"rules" nullable:"false"`
+		Rules   []standingView `json:"rules"`
 	} `nameHint:"Explanation"`
 }
 

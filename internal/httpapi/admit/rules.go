@@ -34,7 +34,7 @@ type rulesOutput struct {
 
 		Version      string           `json:"version" doc:"Names the content of the file"`
 		ReloadFailed bool             `json:"reload_failed" doc:"The file has changed since, and the change is wrong"`
-		Rules        []map[string]any `json:"rules" nullable:"false" doc:"The rules as the file has them"`
+		Rules        []map[string]any `json:"rules" doc:"The rules as the file has them"`
 		Source       string           `json:"source" doc:"The whole file; lists may be in files of their own"`
 	} `nameHint:"Rules"`
 }

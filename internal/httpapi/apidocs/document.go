@@ -33,8 +33,9 @@ var problemSource string
 var problemPage = template.Must(template.New("problem").Parse(problemSource))
 
 // Serve serves the documentation of the API: the OpenAPI document, a page made from it that begins with an introduction, and
-// a page for every type of problem. All of it is rendered at start, and loads nothing from elsewhere.
-func Serve(e *echo.Echo, docs huma.API, introduction template.HTML) error {
+// a page for every type of problem. All of it is rendered at start, and loads nothing from elsewhere. refusals returns the statuses of the problems
+// with which the listener's middleware may answer in place of an operation.
+func Serve(e *echo.Echo, docs huma.API, introduction template.HTML, refusals func(path string, op *huma.Operation) []int) error {
 	text := func(id, path, summary, contentType string) *huma.Operation {
 		return &huma.Operation{
 			OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
@@ -42,8 +43,13 @@ func Serve(e *echo.Echo, docs huma.API, introduction template.HTML) error {
 		}
 	}
 	described := docs.OpenAPI()
-	described.AddOperation(text("openapi", "/openapi.json", "This document", "application/openapi+json"))
-	described.AddOperation(text("docs", "/docs", "This document, to read", "text/html"))
+	for _, op := range []*huma.Operation{
+		text("openapi", "/openapi.json", "This document", "application/openapi+json"),
+		text("docs", "/docs", "This document, to read", "text/html"),
+	} {
+		Fields(op.Responses["200"], "ETag")
+		described.AddOperation(op)
+	}
 	problems := text("problem", "/problems/{name}", "What a type of problem means", "text/html")
 	problems.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	problems.Responses["404"] = ProblemResponse(http.StatusNotFound)
@@ -51,6 +57,7 @@ func Serve(e *echo.Echo, docs huma.API, introduction template.HTML) error {
 
 	described.Servers = []*huma.Server{{URL: "/", Description: "The listener that serves this document"}}
 
+	complete(described, refusals)
 	spec, err := standard(described)
 	if err != nil {
 		return err
@@ -88,7 +95,51 @@ func standard(described *huma.OpenAPI) ([]byte, error) {
 		return nil, err
 	}
 	dropKey(document, "patternDescription")
+	paths, _ := document.(map[string]any)["paths"].(map[string]any)
+	for path, item := range paths {
+		if strings.HasPrefix(path, "/v1/semaphores/") {
+			describeNames(item, map[string]string{"name": `^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`})
+		}
+	}
+	describeNames(document, namePatterns)
 	return json.Marshal(document)
+}
+
+const (
+	saleOrItem = `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`
+	roomOrLane = `^[a-z0-9-]{1,64}$`
+)
+
+// namePatterns are those of parameters and members that name something. The server does not validate by them: where it reads, a name that cannot
+// be is unknown, and where it makes something, the error says what names are like.
+var namePatterns = map[string]string{
+	"sale": saleOrItem, "item": saleOrItem, "room": roomOrLane, "lane": roomOrLane, "event_id": roomOrLane,
+}
+
+// describeNames adds the patterns of names to parameters and members.
+func describeNames(v any, patterns map[string]string) {
+	describe := func(name string, schema any) {
+		if s, ok := schema.(map[string]any); ok && s["type"] == huma.TypeString && s["pattern"] == nil && patterns[name] != "" {
+			s["pattern"] = patterns[name]
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if name, ok := v["name"].(string); ok && v["in"] != nil {
+			describe(name, v["schema"])
+		}
+		properties, _ := v["properties"].(map[string]any)
+		for name, schema := range properties {
+			describe(name, schema)
+		}
+		for _, member := range v {
+			describeNames(member, patterns)
+		}
+	case []any:
+		for _, element := range v {
+			describeNames(element, patterns)
+		}
+	}
 }
 
 // dropKey removes the members of that name from all objects in v.
@@ -104,13 +155,6 @@ func dropKey(v any, name string) {
 			dropKey(element, name)
 		}
 	}
-}
-
-// ProblemResponse documents a response that is a problem.
-func ProblemResponse(status int) *huma.Response {
-	return &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}},
-	}}
 }
 
 func html(c echo.Context, page []byte) error {
@@ -234,7 +278,9 @@ func outline(described *huma.OpenAPI, introduction template.HTML) outlined {
 				o.Body = schemaName(op.RequestBody.Content)
 			}
 			for status, r := range op.Responses {
-				o.Statuses = append(o.Statuses, status)
+				if status != "default" {
+					o.Statuses = append(o.Statuses, status)
+				}
 				if strings.HasPrefix(status, "2") {
 					o.Answer = schemaName(r.Content)
 				}

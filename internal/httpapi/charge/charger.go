@@ -170,6 +170,7 @@ func (c *Charger) chargeOrSolve(
 		rest, cancel = loadshed.Bounded(ctx, within) // verifying may have used up the first deadline
 		req.Solved = true
 		d, err = c.charge(rest, req, nil) // excused was called before
+		delete(r.Header, "Retry-After")   // was for requests without a solution
 	}
 	if err != nil {
 		return rest, cancel, false, err

@@ -3,7 +3,6 @@ package login
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -47,7 +46,7 @@ const (
 
 type attemptInput struct {
 	Body struct {
-		Name      string `json:"name" minLength:"1" doc:"As it was typed, at most 256 bytes. Whether there is such a user makes no difference"`
+		Name      string `json:"name" minLength:"1" maxLength:"256" doc:"As it was typed. Whether there is such a user makes no difference"`
 		IP        string `json:"ip" minLength:"1" maxLength:"255" doc:"Of the client. Only the first 64 bits of an IPv6 address count"`
 		Device    string `json:"device,omitempty" doc:"The token that an earlier success gave this client. One that is worth nothing is like none"`
 		Factor    string `json:"factor,omitempty" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -" doc:"What is tried, such as password, otp or reset: each is counted for itself. A success of reset, which means that the link of the mail was used, also clears the failures of password by this name from this address"`
@@ -79,9 +78,6 @@ func (h *Handlers) AttemptLogin(ctx context.Context, in *attemptInput) (*attempt
 	var err error
 	if attempt.IP, err = request.ParseAddress(b.IP, "body.ip"); err != nil {
 		return nil, err
-	}
-	if len(b.RequestID) > 255 { // the schema counts characters
-		return nil, problem.InvalidAt("body.request_id", fmt.Sprintf("must have at most 255 bytes, got %d", len(b.RequestID)))
 	}
 	decide := h.Login.Reserve
 	switch b.Mode {

@@ -26,7 +26,7 @@ type History interface {
 }
 
 type subjectInput struct {
-	Name   string `query:"name" doc:"As it was typed, at most 256 bytes"`
+	Name   string `query:"name" maxLength:"256" doc:"As it was typed"`
 	IP     string `query:"ip" maxLength:"255"`
 	Factor string `query:"factor" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -"`
 
@@ -81,7 +81,7 @@ type subjectOutput struct {
 	Body         struct {
 		_ struct{} `additionalProperties:"true"`
 
-		Items     []loginStandingView `json:"items" nullable:"false"`
+		Items     []loginStandingView `json:"items"`
 		Reference string              `json:"reference,omitempty" doc:"What stands for the name in /v1/login/history"`
 		Banned    *loginBanView       `json:"banned,omitempty" doc:"The ban that keeps the name or the address out"`
 	} `nameHint:"LoginSubject"`

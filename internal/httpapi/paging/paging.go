@@ -17,7 +17,7 @@ type Paging struct {
 type Page[T any] struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Items      []T     `json:"items" nullable:"false"`
+	Items      []T     `json:"items"`
 	NextCursor *string `json:"next_cursor" doc:"null: this was the last page"`
 }
 

@@ -39,6 +39,7 @@ func (h *Handlers) Limit(name string, wait time.Duration) echo.MiddlewareFunc {
 			}
 			switch {
 			case unknown:
+				c.Response().Header().Del("Retry-After") // it helps only where a permit is not free
 				return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 			case errors.Is(err, semaphore.ErrPermitLost):
 				return problem.New(problem.StoreUnavailable) // the permit is not the caller's concern

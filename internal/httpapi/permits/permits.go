@@ -35,7 +35,7 @@ type Handlers struct {
 type acquireInput struct {
 	Name string `path:"name"`
 	Body struct {
-		Holder    string   `json:"holder" minLength:"1" maxLength:"255" doc:"Who asks, for those who look at the list of holders: at most 255 bytes, and no control characters"`
+		Holder    string   `json:"holder" minLength:"1" maxLength:"255" doc:"Who asks, for those who look at the list of holders; no control characters"`
 		Weight    int      `json:"weight,omitempty" minimum:"1" maximum:"10000" default:"1" doc:"How much of the limit is taken"`
 		WaitMS    int64    `json:"wait_ms,omitempty" minimum:"0" maximum:"30000" doc:"How long to wait in the queue; 0: not at all"`
 		RequestID string   `json:"request_id,omitempty" maxLength:"255" doc:"Of the caller and holder. Sent again while the first one waits or holds, it gets the same permit"`
@@ -116,12 +116,9 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	}, nil
 }
 
-// checkHolder validates what the schema cannot, because it counts characters.
+// checkHolder validates what the schema cannot.
 func checkHolder(text string) error {
-	switch {
-	case len(text) > semaphore.MaxText:
-		return problem.InvalidAt("body.holder", fmt.Sprintf("must have at most %d bytes, got %d", semaphore.MaxText, len(text)))
-	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return problem.InvalidAt("body.holder", "must not contain control characters")
 	}
 	return nil

@@ -32,8 +32,8 @@ type semaphoreView struct {
 	QuietMS  int64           `json:"quiet_ms" doc:"Redis has lost its memory: for so long nothing is granted while holders register again"`
 	HeldMS   int64           `json:"held_ms" doc:"How long a permit was held lately, on average; 0: not known"`
 	Totals   semaphoreTotals `json:"totals" doc:"Since the semaphore was defined in this Redis"`
-	Holders  []holderView    `json:"holders" nullable:"false" doc:"At most 1000, those whose lease ends first before the others"`
-	Waiters  []waiterView    `json:"waiters" nullable:"false" doc:"At most 1000, as they stand in the queue"`
+	Holders  []holderView    `json:"holders" doc:"At most 1000, those whose lease ends first before the others"`
+	Waiters  []waiterView    `json:"waiters" doc:"At most 1000, as they stand in the queue"`
 }
 
 type sizeView struct {

@@ -213,6 +213,8 @@ func OfStatus(status int) string {
 		return TooLarge
 	case http.StatusUnsupportedMediaType:
 		return UnsupportedMediaType
+	case http.StatusServiceUnavailable:
+		return string(orders.ReasonAtCapacity)
 	}
 	return Internal
 }

@@ -22,7 +22,7 @@ type Problem struct {
 	Free             *int           `json:"free,omitempty" doc:"not_enough: units left"`
 	OrderID          string         `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
 	Position         int            `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
-	Room             string         `json:"room,omitempty" doc:"turn_required: where the waiting room is"`
+	Room             string         `json:"room,omitempty" pattern:"^/v1/rooms/[a-z0-9-]{1,64}$" doc:"turn_required: where the waiting room is"`
 	PollAfterMS      *int64         `json:"poll_after_ms,omitempty" doc:"not_your_turn: when to read the place again; 0: its state is final"`
 	Challenge        *ChallengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
 	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused, of those that are public"`

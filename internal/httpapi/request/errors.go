@@ -36,7 +36,8 @@ func (w ErrorWriter) Fail(c echo.Context, err error) {
 	if err != nil {
 		w.log.ErrorContext(c.Request().Context(), "problem not encoded", "error", err)
 	}
-	_ = c.Blob(p.Status, p.ContentType(""), body) // fails if the client has disconnected
+	c.Response().Header().Del(echo.HeaderContentType) // that a handler has set for another answer would stay
+	_ = c.Blob(p.Status, p.ContentType(""), body)     // fails if the client has disconnected
 }
 
 // Finish sets a problem's header fields, and logs its cause.

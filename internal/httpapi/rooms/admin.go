@@ -39,7 +39,7 @@ type putRoomInput struct {
 		Captcha      bool              `json:"captcha,omitempty" doc:"Joining needs a solved challenge"`
 		Beacon       string            `json:"beacon,omitempty" enum:"drand" doc:"In mode draw: the order also depends on a public random value of drand, which is unknown while the list can be changed. The draw comes some seconds after starts_at"`
 		PageView
-		Lanes []laneDefinition `json:"lanes,omitempty" nullable:"false" doc:"2 to 8, at least one of them without tier, or none. Each has its own order and a share of the turns; what a lane without people does not use goes to the others. Once people have joined, only shares can be changed"`
+		Lanes []laneDefinition `json:"lanes,omitempty" doc:"2 to 8, at least one of them without tier, or none. Each has its own order and a share of the turns; what a lane without people does not use goes to the others. Once people have joined, only shares can be changed"`
 	} `nameHint:"RoomDefinition"`
 }
 

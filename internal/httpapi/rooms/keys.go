@@ -20,7 +20,7 @@ type keysOutput struct {
 	Body         struct {
 		_ struct{} `additionalProperties:"true"`
 
-		Keys []KeyView `json:"keys" nullable:"false"`
+		Keys []KeyView `json:"keys"`
 	} `nameHint:"KeySet"`
 }
 

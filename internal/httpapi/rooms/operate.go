@@ -96,7 +96,7 @@ func (h *Admin) Rate(ctx context.Context, in *rateInput) (*operatorRoomOutput, e
 type messageInput struct {
 	RoomName
 	Body struct {
-		Message string `json:"message" doc:"Shown to everybody in the room, at most 500 bytes without control characters; empty: none"`
+		Message string `json:"message" maxLength:"500" doc:"Shown to everybody in the room, without control characters; empty: none"`
 		Because
 	} `nameHint:"RoomMessage"`
 }

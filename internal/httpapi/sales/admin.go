@@ -33,7 +33,7 @@ type putSaleInput struct {
 		EndsAt       time.Time        `json:"ends_at"`
 		RequiresUser *bool            `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
 		HoldMS       *int64           `json:"hold_ms,omitempty" minimum:"0" maximum:"31536000000" default:"900000" doc:"Time to pay after the commit; 0: a confirmed order is final"`
-		Items        []itemDefinition `json:"items" minItems:"1" maxItems:"1000" nullable:"false"`
+		Items        []itemDefinition `json:"items" minItems:"1" maxItems:"1000"`
 		Revision     int64            `json:"revision,omitempty" minimum:"1" doc:"Change the sale only if it is still of this revision; 409 otherwise"`
 	} `nameHint:"SaleDefinition"`
 }
@@ -61,7 +61,7 @@ type operatorSale struct {
 	EndsAt       time.Time      `json:"ends_at"`
 	RequiresUser bool           `json:"requires_user"`
 	HoldMS       int64          `json:"hold_ms"`
-	Items        []operatorItem `json:"items" nullable:"false"`
+	Items        []operatorItem `json:"items"`
 	Revision     int64          `json:"revision" doc:"Grows with every change"`
 }
 
@@ -157,7 +157,7 @@ type Verification = struct {
 	_ struct{} `additionalProperties:"true"`
 
 	OK     bool           `json:"ok"`
-	Checks []orders.Check `json:"checks" nullable:"false"`
+	Checks []orders.Check `json:"checks"`
 }
 
 // VerificationOf returns the result of checks.

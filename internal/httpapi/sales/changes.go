@@ -43,7 +43,7 @@ func (h *Changes) Cancel(ctx context.Context, in *cancelInput) (*orderOutput, er
 type payInput struct {
 	ID   string `path:"id" doc:"Id of the order"`
 	Body struct {
-		Reference string `json:"reference" doc:"The payment provider's name for the capture: at most 255 printable characters, not only blanks"`
+		Reference string `json:"reference" minLength:"1" maxLength:"255" doc:"The payment provider's name for the capture: printable characters, not only blanks"`
 		Outcome   string `json:"outcome" enum:"captured"`
 	} `nameHint:"Capture"`
 }

@@ -27,7 +27,7 @@ type deadLetterView struct {
 	Item       string    `json:"item"`
 	User       string    `json:"user,omitempty"`
 	Quantity   int       `json:"quantity"`
-	Units      []int     `json:"units" nullable:"false" doc:"Kept for the order"`
+	Units      []int     `json:"units" doc:"Kept for the order"`
 	AcceptedAt time.Time `json:"accepted_at"`
 	RefusedAt  time.Time `json:"refused_at"`
 	Reason     string    `json:"reason" doc:"In the database's words"`

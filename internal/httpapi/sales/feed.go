@@ -36,7 +36,7 @@ type eventView struct {
 	Item      string        `json:"item"`
 	User      string        `json:"user,omitempty" doc:"The buyer, where one was named"`
 	Quantity  int           `json:"quantity"`
-	Units     []int         `json:"units" nullable:"false"`
+	Units     []int         `json:"units"`
 	Status    orders.Status `json:"status" enum:"confirmed,paid,cancelled,expired,rejected" doc:"What the order became, or with a refund stayed"`
 	Reason    orders.Reason `json:"reason,omitempty" doc:"Why it was rejected"`
 	Action    orders.Action `json:"action,omitempty" enum:"none,refund" doc:"Of a payment"`
@@ -48,7 +48,7 @@ type eventsOutput struct {
 	Body         struct {
 		_ struct{} `additionalProperties:"true"`
 
-		Items      []eventView `json:"items" nullable:"false"`
+		Items      []eventView `json:"items"`
 		NextCursor string      `json:"next_cursor" doc:"What to send as after next time"`
 	} `nameHint:"OrderEvents"`
 }

@@ -31,7 +31,7 @@ type orderView struct {
 	Item        string        `json:"item"`
 	User        string        `json:"user,omitempty" doc:"The buyer; for services and operators"`
 	Quantity    int           `json:"quantity"`
-	Units       []int         `json:"units" nullable:"false" doc:"Numbers of the units; known from the commit on"`
+	Units       []int         `json:"units" doc:"Numbers of the units; known from the commit on"`
 	AcceptedAt  time.Time     `json:"accepted_at"`
 	ConfirmedAt *time.Time    `json:"confirmed_at"`
 	PayBefore   *time.Time    `json:"pay_before" doc:"null: there is nothing to pay in time"`

@@ -3,9 +3,11 @@ package vwr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
@@ -135,8 +137,8 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 			}
 			opts.Lifetime = time.Duration(seconds) * time.Second
 		}
-		if len(opts.Issuer) > 255 {
-			return nil, problem.InvalidAt("body.issuer", "must have at most 255 bytes")
+		if utf8.RuneCountInString(opts.Issuer) > maxIssuer {
+			return nil, problem.InvalidAt("body.issuer", fmt.Sprintf("must have at most %d characters", maxIssuer))
 		}
 	}
 	room, who, place, err := h.visitor(ctx, in)

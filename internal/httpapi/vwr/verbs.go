@@ -31,6 +31,7 @@ type Verb struct {
 // field is a parameter, of the query of GET, and of the body of POST.
 type field struct {
 	name, kind, doc string
+	most            *int // characters; nil: not bounded
 	private         bool // on the internal listener only, and optional
 }
 
@@ -38,6 +39,9 @@ var (
 	eventID   = field{name: "event_id", kind: huma.TypeString, doc: "Name of the room"}
 	requestID = field{name: "request_id", kind: huma.TypeString, doc: "What assign_queue_num answered"}
 )
+
+// maxIssuer is the maximum length of the claim iss in characters.
+const maxIssuer = 255
 
 const (
 	noStore    = "no-store"
@@ -81,7 +85,7 @@ var Verbs = []Verb{
 		Roles:  auth.ForServices,
 		answer: (*Handlers).generateToken, takes: []field{
 			eventID, requestID,
-			{name: "issuer", kind: huma.TypeString, doc: "Claim iss; default: that of passes", private: true},
+			{name: "issuer", kind: huma.TypeString, most: new(maxIssuer), doc: "Claim iss; default: that of passes", private: true},
 			{name: "validity_period", kind: huma.TypeInteger, doc: "Seconds from the first call, at most as long as the pass; default: as long", private: true},
 		},
 		answers: tokens{}, failures: []int{202, 400, 410}, cache: noStore,
@@ -141,7 +145,7 @@ func (v *Verb) Describe(schemas huma.Registry, private bool) *huma.Operation {
 	}
 	body := &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{}, AdditionalProperties: true}
 	for _, f := range v.takes {
-		schema := &huma.Schema{Type: f.kind, Description: f.doc}
+		schema := &huma.Schema{Type: f.kind, MaxLength: f.most, Description: f.doc}
 		switch {
 		case f.private && !private:
 		case v.Method == http.MethodGet:

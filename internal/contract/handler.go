@@ -1,0 +1,53 @@
+package contract
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Checked returns h, and reports each of its answers that is not as d has it to t.
+func Checked(t testing.TB, d *Document, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		method, target := r.Method, *r.URL // handlers may change them
+		seen := &answer{ResponseWriter: w}
+		h.ServeHTTP(seen, r)
+		if seen.status == 0 {
+			seen.WriteHeader(http.StatusOK)
+		}
+		for _, wrong := range d.Mismatches(method, &target, seen.status, seen.header, seen.body) {
+			t.Errorf("%s %s answers %d, and its document says otherwise: %s", method, target.RequestURI(), seen.status, wrong)
+		}
+	})
+}
+
+// answer remembers what is written.
+type answer struct {
+	http.ResponseWriter
+
+	status int
+	header http.Header
+	body   []byte
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status, a.header = status, a.Header().Clone()
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
+		a.body = append(a.body, b...)
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
