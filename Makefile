@@ -9,7 +9,7 @@ RACING    = $(if $(RACE),-race -gcflags=modernc.org/...=-race=false) # not in SQ
 GOTEST    = go test $(RACING) $(VET) -timeout 15m $(ARGS)
 AT_A_TIME = $(if $(RACE),,-p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))) # packages: they wait for servers a third of their time
 BUILD     = CGO_ENABLED=0 go build -trimpath
-MODULES   = bench deploy/gateways deploy/kubernetes tools # separate, so that the go.mod of the project needs none of their dependencies
+MODULES   = bench contract deploy/gateways deploy/kubernetes tools # separate, so that the go.mod of the project needs none of their dependencies
 QUIET     = $(if $(ARGS),,@)
 GROUP     = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
 LONGEST   = ./internal/rehearseroom ./orders ./internal/httpapi ./cmd/api ./waitingroom ./internal/livepage ./semaphore # begun first: as the last ones they would run alone for minutes
@@ -104,6 +104,10 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 	@grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | while IFS=: read -r file func; do \
 		set -x; go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		{ set +x; } 2>/dev/null; done
+
+.PHONY: client
+client: ## make a client from the OpenAPI documents, and call every operation with it (make test does, too)
+	cd contract && go test -count 1 -v ./...
 
 .PHONY: cross
 cross: ## compile the programs for Windows and macOS
