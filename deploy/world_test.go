@@ -56,7 +56,7 @@ func start(t *testing.T) world {
 	redis := testenv.StartRedis(t)
 	vars := map[string]string{
 		"REDIS_URL": redis.URL(), "DATABASE_URL": testenv.Postgres(t), "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
-		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json", "RULES_FILE": rules,
+		"IDENTITY": "header", "SECRET": testenv.Secret, "LOG_FORMAT": "json", "RULES_FILE": rules,
 		"INTERNAL_TOKEN": operator, "METRICS_TOKEN": scraper,
 		"LISTEN": "127.0.0.1:0", "INTERNAL_LISTEN": "127.0.0.1:0", "WORKER_LISTEN": "127.0.0.1:0",
 	}

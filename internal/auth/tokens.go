@@ -76,7 +76,9 @@ func (t *Tokens) Run(ctx context.Context) error {
 
 const wrongTokens = "must be a list of lines like - {name: ann, role: operator, token: secret}; roles are admit, metrics, viewer and operator"
 
-func usableToken(text string) bool { return len(text) >= minToken && input.Visible(text, maxToken) }
+func usableToken(text string) bool {
+	return len(text) >= minToken && input.Visible(text, maxToken) && !input.Guessable(text)
+}
 
 // load never quotes the file in an error, because it is full of secrets.
 func (t *Tokens) load(content []byte) error {
@@ -106,7 +108,7 @@ func (t *Tokens) load(content []byte) error {
 		case !slices.Contains(roles, l.Role):
 			return fmt.Errorf("auth: token %d: the role must be admit, metrics, viewer or operator", i+1)
 		case !usableToken(l.Token):
-			return fmt.Errorf("auth: token %d must have %d to %d visible ASCII characters, without spaces: openssl rand -hex 32 makes one", i+1, minToken, maxToken)
+			return fmt.Errorf("auth: token %d must have %d to %d visible ASCII characters, without spaces, and not repeat a few: openssl rand -hex 32 makes one", i+1, minToken, maxToken)
 		case published.Is(l.Token) && !t.allowed:
 			return fmt.Errorf("auth: token %d is one that Tidegate's repository publishes; make one of your own (openssl rand -hex 32), or set ALLOW_DEMO_SECRETS=true", i+1)
 		case hashes[hash]:
@@ -133,6 +135,12 @@ func (t *Tokens) Published() bool { return t.published.Load() }
 func (t *Tokens) holds(found Token) bool { return slices.Contains(*t.known.Load(), found) }
 
 // find returns the token that was presented. It compares all of them in full, so that its duration reveals nothing.
+// Contain reports whether a text is one of the tokens.
+func (t *Tokens) Contain(text string) bool {
+	_, ok := t.find(text)
+	return ok
+}
+
 func (t *Tokens) find(presented string) (found Token, ok bool) {
 	hash := sha256.Sum256([]byte(presented))
 	for _, k := range *t.known.Load() {

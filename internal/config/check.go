@@ -30,9 +30,6 @@ func (c *Config) checkAPI(t told) []error {
 	if !t.has("SECRET") && !embedded {
 		wrong = append(wrong, errors.New("SECRET is required: at least 32 characters, the same in all processes (openssl rand -hex 32 makes one)"))
 	}
-	if t.has("SECRET_PREVIOUS") && t["SECRET_PREVIOUS"] == t["SECRET"] {
-		wrong = append(wrong, errors.New("SECRET_PREVIOUS must differ from SECRET: set it to the other secret while SECRET is changed, or leave it out"))
-	}
 	for _, name := range []string{"DURABILITY", "REDIS_TIMEOUT", "DATABASE_MAX_CONNS"} {
 		if t.has(name) && embedded {
 			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses neither; set both, or leave %[1]s out", name))
@@ -43,13 +40,10 @@ func (c *Config) checkAPI(t told) []error {
 			wrong = append(wrong, fmt.Errorf("%s and %s must not both be set", pair[0], pair[1]))
 		}
 	}
-	switch {
-	case t.has("METRICS_TOKEN") && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE"):
+	if t.has("METRICS_TOKEN") && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
 		wrong = append(wrong, errors.New("METRICS_TOKEN requires INTERNAL_TOKEN, because it can only read metrics: set both, or TOKENS_FILE"))
-	case t.has("METRICS_TOKEN") && c.MetricsToken == c.InternalToken:
-		wrong = append(wrong, errors.New("METRICS_TOKEN must differ from INTERNAL_TOKEN, because it has fewer rights"))
 	}
-	wrong = append(wrong, c.checkCaptcha(t)...)
+	wrong = append(append(wrong, checkDifferent(t)...), c.checkCaptcha(t)...)
 	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
 		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN must be a loopback address such as 127.0.0.1:8081 while no token is required, got %q: "+
 			"change it, or set INTERNAL_TOKEN or TOKENS_FILE", c.InternalListen))
@@ -57,9 +51,23 @@ func (c *Config) checkAPI(t told) []error {
 	return wrong
 }
 
-// secretVariables are the variables that hold a secret, or a URL with a password.
+// secretVariables are the variables that hold a secret, or a URL with a password. Each may be given as a file, in the variable with _FILE.
 var secretVariables = []string{
 	"SECRET", "SECRET_PREVIOUS", "JWT_SECRET", "INTERNAL_TOKEN", "METRICS_TOKEN", "CAPTCHA_SECRET", "REDIS_URL", "QUEUE_REDIS_URL", "DATABASE_URL",
+}
+
+// checkDifferent returns errors about secrets that are the same: whoever gets one for its purpose, such as the service that signs users' tokens,
+// would have the rights of the other.
+func checkDifferent(t told) (wrong []error) {
+	for i, name := range secretVariables {
+		for _, other := range secretVariables[:i] {
+			if t.has(name) && t[name] == t[other] && !strings.HasSuffix(name, "_URL") {
+				wrong = append(wrong, fmt.Errorf("%s must differ from %s, because whoever has the one would have the rights of the other: "+
+					"make another one (openssl rand -hex 32), or leave it out", name, other))
+			}
+		}
+	}
+	return wrong
 }
 
 // checkPublished returns errors about secrets that are published in this repository.

@@ -49,7 +49,7 @@ func TestContainers(t *testing.T) {
 	}
 	more := map[string]string{
 		"CAPTCHA": "turnstile", "CAPTCHA_SITE_KEY": "site", "CAPTCHA_SECRET": "secret", "CAPTCHA_HOSTNAMES": "shop.example",
-		"HISTORY_DAYS": "7", "SECRET_PREVIOUS": strings.Repeat("p", 32), "RULES_FILE": "../../admission/rules/default.yaml",
+		"HISTORY_DAYS": "7", "SECRET_PREVIOUS": "the-previous-secret-of-the-tests-of-tidegate", "RULES_FILE": "../../admission/rules/default.yaml",
 		"IDENTITY": "jwt", "JWT_JWKS_URL": "https://id.example/keys", "JWT_ISSUER": "https://id.example", "JWT_AUDIENCE": "tidegate",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01",
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,7 @@ type Config struct {
 	PassKeyFile    string // private key of waiting rooms' passes; empty: derived from Secret
 	KoalaFile      string // Koala rule file, or a koala.conf; empty: none
 	KoalaZone      *time.Location
+	Warnings       []string // about where secrets come from
 	DemoSecrets    []string // variables whose secrets this repository publishes; AllowDemo permits them
 	AllowDemo      bool
 	Secret         Secret // embedded: may be empty, then the data folder holds one
@@ -230,6 +232,11 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 		} else {
 			flags.Func(s.flag(), usage, keep)
 		}
+		if slices.Contains(secretVariables, s.name) {
+			file := setting{name: s.name + fileSuffix}
+			given[file.name] = getenv(file.name)
+			flags.Func(file.flag(), "file that contains "+s.name+" ["+file.name+"]", func(value string) error { given[file.name] = value; return nil })
+		}
 	}
 	version := flags.Bool("version", false, "print version, commit and date")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -247,6 +254,7 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 	if flags.NArg() > 0 {
 		wrong = append(wrong, fmt.Errorf("unexpected argument %q; -h lists the flags", flags.Arg(0)))
 	}
+	wrong = append(wrong, c.readSecrets(flags, given)...)
 	for _, s := range settings {
 		value := given[s.name]
 		if value == "" {

@@ -27,13 +27,16 @@ func env(t *testing.T, changes ...string) func(string) string {
 		"REDIS_URL":    "redis://:hunter2@redis.test:6379/0",
 		"DATABASE_URL": "postgres://tidegate:hunter2@pg.test:5432/tidegate",
 		"IDENTITY":     "header",
-		"SECRET":       strings.Repeat("s", 32),
+		"SECRET":       good,
 	}
 	for i := 0; i < len(changes); i += 2 {
 		vars[changes[i]] = changes[i+1]
 	}
 	return func(name string) string { return vars[name] }
 }
+
+// good is a secret.
+const good = "a-secret-of-the-tests-of-tidegate"
 
 func nothing(string) string { return "" }
 
@@ -61,10 +64,49 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 
 func TestEmbeddedTakesNoKeyForNothing(t *testing.T) {
 	for _, name := range []string{"JWT_SECRET", "JWT_JWKS_FILE", "JWT_JWKS_URL"} {
-		value := map[string]string{"JWT_SECRET": strings.Repeat("k", 32), "JWT_JWKS_FILE": "config_test.go", "JWT_JWKS_URL": "https://id.test/keys"}[name]
+		value := map[string]string{"JWT_SECRET": "another-secret-of-the-tests-of-tidegate", "JWT_JWKS_FILE": "config_test.go", "JWT_JWKS_URL": "https://id.test/keys"}[name]
 		if _, err := API(nil, func(v string) string { return map[string]string{name: value}[v] }, io.Discard); err == nil || !strings.Contains(err.Error(), "IDENTITY must be jwt") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestSecretsInFiles: each secret may be in a file, and whoever else can read it is named.
+func TestSecretsInFiles(t *testing.T) {
+	folder := t.TempDir()
+	changes := []string{"IDENTITY", "jwt", "CAPTCHA", "turnstile", "CAPTCHA_SITE_KEY", "site", "CAPTCHA_HOSTNAMES", "shop.test"}
+	want := map[string]string{}
+	for i, name := range secretVariables {
+		if want[name] = fmt.Sprintf("%d-%s", i, good); strings.HasSuffix(name, "_URL") {
+			want[name] = env(t, "QUEUE_REDIS_URL", "redis://:hunter2@queue.test:6379/0")(name)
+		}
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(want[name]+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, name, "", name+"_FILE", path)
+	}
+	c, err := API(nil, env(t, changes...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]string{
+		"SECRET": string(c.Secret), "SECRET_PREVIOUS": string(c.PreviousSecret), "JWT_SECRET": string(c.JWTSecret), "INTERNAL_TOKEN": string(c.InternalToken),
+		"METRICS_TOKEN": string(c.MetricsToken), "CAPTCHA_SECRET": string(c.CaptchaSecret), "REDIS_URL": string(c.Redis), "QUEUE_REDIS_URL": string(c.Queue), "DATABASE_URL": string(c.Database),
+	} {
+		if got != want[name] {
+			t.Errorf("%s is %q, want %q", name, got, want[name])
+		}
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("%q", c.Warnings)
+	}
+	if err := os.Chmod(filepath.Join(folder, "JWT_SECRET"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err = API([]string{"-secret", good, "-redis-url", "redis://redis.test:6379/0"}, env(t, append(changes, "SECRET_FILE", "", "REDIS_URL_FILE", "")...), io.Discard)
+	if err != nil || len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "the flag -secret shows") || !strings.Contains(c.Warnings[1], "can read the file of JWT_SECRET_FILE") {
+		t.Errorf("%q, %v", c.Warnings, err)
 	}
 }
 
@@ -190,7 +232,13 @@ func TestWrongValues(t *testing.T) {
 		{"SECRET", "", "is required: at least 32", ""},
 		{"SECRET", "hunter2", "must have at least 32", "hunter2"},
 		{"SECRET_PREVIOUS", "hunter2", "must have at least 32", "hunter2"},
-		{"SECRET_PREVIOUS", strings.Repeat("s", 32), "must differ from SECRET", "sss"},
+		{"SECRET_PREVIOUS", good, "must differ from SECRET", good},
+		{"JWT_SECRET", good, "must differ from SECRET", good},
+		{"INTERNAL_TOKEN", good, "must differ from SECRET", good},
+		{"SECRET", strings.Repeat("a", 40), "must not repeat a few characters", "aaa"},
+		{"INTERNAL_TOKEN", strings.Repeat("ab", 10), "must not repeat a few characters", "abab"},
+		{"JWT_SECRET_FILE", missing, "must be a file that contains JWT_SECRET", ""},
+		{"JWT_SECRET_FILE", os.DevNull, "it is empty", ""},
 		{"SECRET", "demo-only-demo-only-demo-only-demo-only", "published in Tidegate's repository", "demo-only"},
 		{"SECRET_PREVIOUS", "demo-only-demo-only-demo-only-demo-only", "published in Tidegate's repository", "demo-only"},
 		{"INTERNAL_TOKEN", "demo-only-operator-token", "ALLOW_DEMO_SECRETS=true", "demo-only"},
@@ -300,12 +348,12 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("[]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"INTERNAL_TOKEN": strings.Repeat("t", 16), "TOKENS_FILE": tokens} {
-		if _, err := API(nil, env(t, "INTERNAL_LISTEN", ":8081", name, value), io.Discard); err != nil {
+	for name, value := range map[string]string{"INTERNAL_TOKEN": good, "TOKENS_FILE": tokens} {
+		if _, err := API(nil, env(t, "SECRET", "another-"+good, "INTERNAL_LISTEN", ":8081", name, value), io.Discard); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	both := []string{"INTERNAL_TOKEN", strings.Repeat("t", 16), "METRICS_TOKEN", strings.Repeat("m", 16)}
+	both := []string{"INTERNAL_TOKEN", "token-" + good, "METRICS_TOKEN", "metrics-" + good}
 	if c, err := API(nil, env(t, both...), io.Discard); err != nil || string(c.MetricsToken) != both[3] {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -351,9 +399,9 @@ func TestPublishedSecrets(t *testing.T) {
 }
 
 func TestSecretsAreNeverPrinted(t *testing.T) {
-	secret := "hunter2" + strings.Repeat("x", 32)
+	secret := "hunter2-" + good
 	vars := map[string]string{
-		"SECRET": secret, "SECRET_PREVIOUS": secret + "p", "JWT_SECRET": secret, "INTERNAL_TOKEN": secret, "METRICS_TOKEN": secret + "m",
+		"SECRET": secret, "SECRET_PREVIOUS": secret + "p", "JWT_SECRET": secret + "j", "INTERNAL_TOKEN": secret + "i", "METRICS_TOKEN": secret + "m",
 		"REDIS_URL": "redis://user:" + secret + "@redis.test:6379/0", "DATABASE_URL": "postgres://pg.test/db?password=" + secret,
 	}
 	get := env(t)

@@ -48,8 +48,8 @@ func TestAtOnce(t *testing.T) {
 
 // TestStreamsOfAnAddress: one address takes the streams of neither the others nor the shop's servers.
 func TestStreamsOfAnAddress(t *testing.T) {
-	b := setup(t, withRooms(t), func(cfg *Config) { cfg.TrustedProxies = prefixes("127.0.0.0/8") })
-	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ""))
+	b := setup(t, withTokens(t), withRooms(t), func(cfg *Config) { cfg.TrustedProxies = prefixes("127.0.0.0/8") })
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ""), "X-Tidegate-Token", "operator-token-of-tests")
 	public, internal := httptest.NewServer(b.Public()), httptest.NewServer(b.Internal())
 	defer public.Close()
 	defer internal.Close()
@@ -61,6 +61,7 @@ func TestStreamsOfAnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("X-Forwarded-For", address)
+		req.Header.Set("X-Tidegate-Token", "operator-token-of-tests")
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ var operationsByRole = map[string]string{
 		GET /
 		GET /docs
 		GET /livez
+		GET /assets/{x}
 		GET /openapi.json
 		GET /problems/{x}
 		GET /readyz

@@ -26,6 +26,16 @@ func Visible(s string, limit int) bool {
 	return true
 }
 
+// Guessable reports whether a secret repeats so few characters that it can be guessed however long it is. A random one of 16 hexadecimal
+// digits has six different ones or more, but for one in a million.
+func Guessable(secret string) bool {
+	seen := make(map[rune]bool)
+	for _, r := range secret {
+		seen[r] = true
+	}
+	return len(seen) < 6
+}
+
 // Printable returns an error that says what is wrong unless s is printable and has at most most characters, counted as in the API's
 // description. Such text can be stored in every database.
 func Printable(s string, most int) error {

@@ -66,7 +66,7 @@ func startProcess(b *testing.B) *process {
 	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program)
 	cmd.Env = []string{
 		"REDIS_URL=" + testenv.Redis(b), "DATABASE_URL=" + testenv.Postgres(b), "MIGRATE=true", "NAMESPACE=bench-" + strings.ToLower(rand.Text()[:10]),
-		"IDENTITY=header", "SECRET=" + strings.Repeat("s", 32), "LISTEN=" + at.public, "INTERNAL_LISTEN=" + at.internal,
+		"IDENTITY=header", "SECRET=" + testenv.Secret, "LISTEN=" + at.public, "INTERNAL_LISTEN=" + at.internal,
 	}
 	if err := testenv.StartChild(cmd); err != nil {
 		b.Fatal(err)

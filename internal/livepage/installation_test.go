@@ -57,7 +57,7 @@ func install(t testing.TB, more ...string) *installation {
 	}
 	at := &installation{t: t, env: map[string]string{
 		"REDIS_URL": testenv.Redis(t), "DATABASE_URL": testenv.Postgres(t), "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
-		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json", "RULES_FILE": file, "WORKER_LISTEN": "127.0.0.1:0",
+		"IDENTITY": "header", "SECRET": testenv.Secret, "LOG_FORMAT": "json", "RULES_FILE": file, "WORKER_LISTEN": "127.0.0.1:0",
 		// The same ones after a restart, for who is there then looks for them.
 		"LISTEN": testenv.FreeAddr(), "INTERNAL_LISTEN": testenv.FreeAddr(),
 	}}

@@ -54,7 +54,7 @@ func prepare(t *testing.T) *house {
 	t.Helper()
 	h := &house{T: t, env: map[string]string{
 		"REDIS_URL": testenv.Redis(t), "DATABASE_URL": databases.Postgres(t), "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
-		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json",
+		"IDENTITY": "header", "SECRET": testenv.Secret, "LOG_FORMAT": "json",
 		"LISTEN": "127.0.0.1:0", "INTERNAL_LISTEN": "127.0.0.1:0", "WORKER_LISTEN": "127.0.0.1:0",
 	}}
 	var err error

@@ -155,7 +155,7 @@ func TestTokens(t *testing.T) {
 	var page string
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
 	t.Cleanup(shop.Close)
-	secret := strings.Repeat("k", 32)
+	secret := testenv.Secret
 	public, internal := start(t, "IDENTITY=jwt", "JWT_SECRET="+secret, "CORS_ORIGINS="+shop.URL)
 	began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 	if a := servetest.Call("PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"mode":"fifo","starts_at":%q,"continue_url":"/"}`, began)); a.Status != http.StatusCreated {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -153,10 +154,16 @@ func (p *Process) addTokens(cfg *config.Config) (tokens *auth.Tokens, err error)
 		tokens, err = auth.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
 		err = wrap("INTERNAL_TOKEN", err)
 	}
-	if err == nil && tokens != nil {
-		p.Background = append(p.Background, tokens.Run)
+	if err != nil || tokens == nil {
+		return nil, err
 	}
-	return tokens, err
+	for name, secret := range map[string]config.Secret{"SECRET": cfg.Secret, "SECRET_PREVIOUS": cfg.PreviousSecret, "JWT_SECRET": cfg.JWTSecret} {
+		if tokens.Contain(string(secret)) {
+			return nil, fmt.Errorf("%s must differ from every token: whoever has that token could sign what the secret signs", name)
+		}
+	}
+	p.Background = append(p.Background, tokens.Run)
+	return tokens, nil
 }
 
 // addIdentity adds the identification of public callers to a process.

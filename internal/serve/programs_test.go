@@ -22,7 +22,7 @@ import (
 func environment(redis, database string) func(string) string {
 	vars := map[string]string{
 		"REDIS_URL": redis, "DATABASE_URL": database, "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
-		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json",
+		"IDENTITY": "header", "SECRET": testenv.Secret, "LOG_FORMAT": "json",
 		"LISTEN": "127.0.0.1:0", "INTERNAL_LISTEN": "127.0.0.1:0", "WORKER_LISTEN": "127.0.0.1:0",
 	}
 	return func(name string) string { return vars[name] }

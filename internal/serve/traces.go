@@ -21,6 +21,9 @@ func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program 
 		log.WarnContext(ctx, "these secrets are published in Tidegate's repository; set your own before others can reach this process",
 			slog.Any("variables", cfg.DemoSecrets))
 	}
+	for _, warning := range cfg.Warnings {
+		log.WarnContext(ctx, warning)
+	}
 	if wide := cfg.WideProxies(); len(wide) > 0 {
 		log.WarnContext(ctx, "TRUSTED_PROXIES contains very large networks: every host in them can claim any user and address; list only the proxies' own networks",
 			slog.Any("networks", wide))

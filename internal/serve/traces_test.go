@@ -103,7 +103,7 @@ func TestTracesOfAnOrder(t *testing.T) {
 		if s.attributes()["tidegate.order_id"] == placed.OrderID && word != "GET" || word == "commit" {
 			byName[word] = s
 		}
-		for _, secret := range []string{"secret", "203.0.113", "127.0.0.1", strings.Repeat("s", 32)} {
+		for _, secret := range []string{"secret", "203.0.113", "127.0.0.1", testenv.Secret} {
 			if strings.Contains(s.String(), secret) {
 				t.Errorf("%s is in %s", secret, s)
 			}

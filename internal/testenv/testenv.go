@@ -25,6 +25,9 @@ import (
 	"go.uber.org/goleak"
 )
 
+// Secret is a value of SECRET, or of another secret.
+const Secret = "a-secret-of-the-tests-of-tidegate"
+
 const (
 	startTimeout = 60 * time.Second // long, because the tests of other packages may keep the machine busy
 	pollInterval = 5 * time.Millisecond

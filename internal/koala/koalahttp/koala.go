@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/koala"
 )
@@ -98,7 +99,7 @@ func (h *Handlers) koalaFailed(ctx context.Context, e Endpoint, err error) (stat
 	var told *koalaError
 	switch {
 	case errors.As(err, &told):
-	case errors.Is(err, koala.ErrInvalid):
+	case errors.Is(err, koala.ErrInvalid), errors.Is(err, admission.ErrInvalidRequest):
 		told = &koalaError{http.StatusBadRequest, -1, err.Error()}
 	case errors.Is(err, koala.ErrUnknownRule):
 		told = &koalaError{http.StatusBadRequest, -2, "unknown rule_no!"}
