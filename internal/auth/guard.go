@@ -110,13 +110,18 @@ func (g *Guard) FindToken(r *http.Request, text string) (Token, error) {
 	return Token{}, ErrUnauthenticated
 }
 
-// Holds reports whether a caller with this grant would get it again: a stream may outlive its token or session.
-func (g *Guard) Holds(r *http.Request, grant Grant) bool {
+// Holds returns ErrUnauthenticated unless a caller with this grant would get it again: a token may be removed or changed, and a session
+// may end.
+func (g *Guard) Holds(r *http.Request, grant Grant) error {
+	holds := g.tokens == nil || g.tokens.holds(grant.found)
 	if grant.session {
 		_, found, ok := g.sessions.Of(r)
-		return ok && found == grant.found
+		holds = ok && found == grant.found
 	}
-	return g.tokens == nil || g.tokens.holds(grant.found)
+	if !holds {
+		return ErrUnauthenticated
+	}
+	return nil
 }
 
 // foreign reports whether a page of another origin may have made a browser send a request, with the rights of the browser's

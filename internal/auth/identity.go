@@ -6,7 +6,20 @@ import "net/http"
 type Caller struct {
 	User string // empty: anonymous
 	Tier string // empty: the default of package admission, with or without a user
+
+	proof *verifiedJWT // nil: a proxy named the user, or there is none
 }
+
+// Holds returns an error unless the sender would be identified again: a token expires, and its key may be removed. It is a *JWTError.
+func (c *Caller) Holds() error {
+	if c.proof == nil {
+		return nil
+	}
+	return c.proof.holds()
+}
+
+// Expires reports whether Holds may return an error one day.
+func (c *Caller) Expires() bool { return c.proof != nil }
 
 // Identity determines the sender of a request: HeaderIdentity or *JWT.
 type Identity interface {

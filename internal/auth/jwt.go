@@ -173,6 +173,7 @@ func (j *JWT) Identify(r *http.Request, _ bool) (Caller, error) {
 }
 
 func (j *JWT) verify(token string) (Caller, error) {
+	keys := j.keys.Load() // before it is used, so that a later change is noticed
 	parsed, err := jwt.ParseSigned(token, j.algorithms)
 	if err != nil {
 		if cause := causeOf(err); cause != JWTMalformed {
@@ -208,7 +209,33 @@ func (j *JWT) verify(token string) (Caller, error) {
 	if err := claims.ValidateWithLeeway(expected, clockSkew); err != nil {
 		return Caller{}, refused(causeOf(err), err)
 	}
-	return Caller{User: user, Tier: claims.Tier}, nil
+	proof := &verifiedJWT{by: j, text: token, expires: claims.Expiry.Time()}
+	proof.keys.Store(keys)
+	return Caller{User: user, Tier: claims.Tier, proof: proof}, nil
+}
+
+// A verifiedJWT is a token that was valid, and the keys of that time.
+type verifiedJWT struct {
+	by      *JWT
+	text    string
+	expires time.Time
+	keys    atomic.Pointer[[]jose.JSONWebKey]
+}
+
+// holds verifies the token again if the keys have changed.
+func (v *verifiedJWT) holds() error {
+	keys := v.by.keys.Load()
+	switch {
+	case !v.by.now().Before(v.expires):
+		return refused(JWTExpired, jwt.ErrExpired)
+	case keys == v.keys.Load():
+		return nil
+	}
+	_, err := v.by.verify(v.text)
+	if err == nil {
+		v.keys.Store(keys)
+	}
+	return err
 }
 
 // hasCritical reports whether the header of a token that was parsed has a member crit. RFC 7515 forbids an empty list and null, which the

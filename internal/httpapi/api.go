@@ -238,14 +238,13 @@ func (a *API) makeDecisions(cfg *Config) {
 
 // makeSales makes the handlers of sales and orders.
 func (a *API) makeSales(cfg *Config) {
-	draining := a.draining.Load
 	a.reader = &sales.Reader{Orders: cfg.Orders, MayWait: a.mayWait}
 	a.placer = &sales.Placer{
 		Orders: cfg.Orders, Rules: a.charger, Gate: cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: cfg.DecideWithin,
 		Errors: a.errors, Log: a.log,
 	}
 	a.changes, a.letters = &sales.Changes{Orders: cfg.Orders}, &sales.DeadLetters{Orders: cfg.Orders}
-	a.orderFeed, a.export = &sales.Feed{Orders: cfg.Orders, Draining: draining}, &sales.Export{Orders: cfg.Orders, Log: a.log}
+	a.orderFeed, a.export = &sales.Feed{Orders: cfg.Orders, MayWait: a.mayWait}, &sales.Export{Orders: cfg.Orders, Log: a.log}
 	a.saleAdmin = &sales.Admin{Orders: cfg.Orders, Verified: cfg.Verified}
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/netaddr"
@@ -81,17 +83,34 @@ func (a *API) bounded(n *atOnce) echo.MiddlewareFunc {
 
 // mayWait reports whether the answer to a request may wait for a change, and counts the wait until end is called. The process must not be
 // draining, and on the public listener all callers and those of an address wait within bounds; beyond them they are answered at once.
-func (a *API) mayWait(ctx context.Context) (end func(), ok bool) {
+// waiting ends with ctx, or when the caller's token is no longer accepted: the handler asks StillAllowed before it answers.
+func (a *API) mayWait(ctx context.Context) (waiting context.Context, end func(), ok bool) {
 	r := request.Of(ctx)
-	switch {
-	case a.draining.Load():
-		return nil, false
-	case r.Grant.Role != "": // the internal listener
-		return func() {}, true
+	if a.draining.Load() {
+		return nil, nil, false
+	}
+	if r.Guard != nil {
+		waiting, end = request.Lasting(ctx)
+		return waiting, end, true
 	}
 	address := netaddr.Address(admissionhttp.ClientAddress(r.HTTP, a.proxies))
 	if a.waits.begin(address) != nil {
-		return nil, false
+		return nil, nil, false
 	}
-	return func() { a.waits.end(address) }, true
+	waiting, done := request.Lasting(ctx)
+	return waiting, func() { done(); a.waits.end(address) }, true
+}
+
+// lasting is the middleware of streams and files: their context ends when the caller's token is no longer accepted.
+func lasting(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, end := request.Lasting(c.Request().Context())
+		defer end()
+		c.SetRequest(c.Request().WithContext(ctx))
+		err := next(c)
+		if cause := context.Cause(ctx); err != nil && errors.Is(cause, auth.ErrUnauthenticated) { // it ended a wait for a permit
+			return cause
+		}
+		return err
+	}
 }

@@ -22,6 +22,7 @@ var tokenless = map[string]bool{
 func (a *API) guarded(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r, route := request.Of(c.Request().Context()), c.Path()
+		r.Guard = a.guard
 		r.Grant, err = a.guard.Check(r.HTTP, auth.Route{
 			Open: tokenless[route], Session: route == sessionPath, Basic: admit.IsAuthz(route) || strings.HasPrefix(route, koalahttp.Path),
 			Gateway: admit.IsAuthz(route), Page: route == pagePath,

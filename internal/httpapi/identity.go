@@ -82,7 +82,6 @@ func awaitKeys(ctx context.Context, fetched <-chan struct{}) {
 // refuseJWT counts and logs the cause. The caller gets RFC 6750's code for a token that is invalid for whatever reason, and the
 // error's detail.
 func (a *API) refuseJWT(ctx context.Context, refused *auth.JWTError) {
-	request.Of(ctx).Header["Www-Authenticate"] = []string{`Bearer error="invalid_token"`}
 	if a.jwtRefused != nil {
 		a.jwtRefused(refused.Cause)
 	}

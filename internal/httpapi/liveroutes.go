@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
-	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/livepage"
 )
 
@@ -49,7 +48,7 @@ func (a *API) registerPage(docs huma.API) {
 	}
 	a.internal.GET(pagePath, echo.WrapHandler(livepage.Page(a.version)))
 	a.internal.GET(assetsPath+"*", plainHandler(http.StripPrefix(assetsPath, livepage.Assets())))
-	a.internal.GET(eventsPath, plainHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(auth.ForViewers))
+	a.internal.GET(eventsPath, plainHandler(a.feed.Stream(a.leaving.Done())), needs(auth.ForViewers), lasting)
 	for _, op := range []*huma.Operation{
 		{OperationID: "page", Path: pagePath, Summary: "The live page", Responses: refusals(content("text/html"), 401, 403)},
 		{OperationID: "page-assets", Path: assetsPath + "{path}", Summary: "Its scripts and style sheets", Parameters: fileParameter, Responses: refusals(file("text/javascript", "text/css", "image/svg+xml", "text/plain"), 404)},
@@ -59,6 +58,3 @@ func (a *API) registerPage(docs huma.API) {
 		docs.OpenAPI().AddOperation(op)
 	}
 }
-
-// mayStay reports whether a caller that was admitted would be admitted again.
-func (a *API) mayStay(r *http.Request) bool { return a.guard.Holds(r, request.Of(r.Context()).Grant) }

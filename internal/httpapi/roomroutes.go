@@ -185,8 +185,8 @@ const (
 
 // registerRoomStreams registers the events and the draw of a room without Huma, which would not stream them.
 func (a *API) registerRoomStreams(described *huma.OpenAPI, e *echo.Echo, s roomStreams) {
-	e.GET(roomEventsPattern, s.events, s.access, a.bounded(s.streams))
-	e.GET(echoPattern(roomRoute)+"/draw.csv", a.roomExport.Draw, s.access, a.bounded(s.draws))
+	e.GET(roomEventsPattern, s.events, s.access, a.bounded(s.streams), lasting)
+	e.GET(echoPattern(roomRoute)+"/draw.csv", a.roomExport.Draw, s.access, a.bounded(s.draws), lasting)
 	for _, op := range []*huma.Operation{
 		{
 			OperationID: "room-events", Path: roomEventsPath, Summary: "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and every 15 seconds",
@@ -222,7 +222,7 @@ func (a *API) registerRooms(docs huma.API) {
 	register(a, docs, auth.ForOperators, messageRoute, a.roomAdmin.Message)
 	register(a, docs, auth.ForViewers, placesRoute, a.roomAdmin.Places)
 	register(a, docs, auth.ForViewers, verifyRoomRoute, a.roomAdmin.Verify)
-	limits := []echo.MiddlewareFunc{needs(auth.ForServices)}
+	limits := []echo.MiddlewareFunc{needs(auth.ForServices), lasting}
 	if a.permits != nil {
 		limits = append(limits, a.permits.Limit(reports.Semaphore, reportWait))
 	}

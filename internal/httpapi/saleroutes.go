@@ -130,7 +130,7 @@ const reportWait = 10 * time.Second
 
 // registerReports registers routes that stream, without Huma, which would buffer the whole response.
 func (a *API) registerReports(described *huma.OpenAPI) {
-	a.internal.GET("/v1/sales/:sale/orders.csv", a.export.CSV, needs(auth.ForServices), a.permits.Limit(reports.Semaphore, reportWait))
+	a.internal.GET("/v1/sales/:sale/orders.csv", a.export.CSV, needs(auth.ForServices), lasting, a.permits.Limit(reports.Semaphore, reportWait))
 	described.AddOperation(&huma.Operation{
 		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV",
 		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: tagOperating,

@@ -46,8 +46,8 @@ func Assets() http.Handler { return staticfiles.Handler(assets, "assets") }
 const writeWithin = 10 * time.Second
 
 // Stream serves the frames as server-sent events: first "history", a list of summaries, then a "frame" every second, until the client
-// disconnects, leaving is closed or mayStay returns false.
-func (f *Feed) Stream(leaving <-chan struct{}, mayStay func(*http.Request) bool) http.Handler {
+// disconnects, the request's context ends or leaving is closed.
+func (f *Feed) Stream(leaving <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		frames, history, ok := f.open()
 		if !ok {
@@ -78,7 +78,7 @@ func (f *Feed) Stream(leaving <-chan struct{}, mayStay func(*http.Request) bool)
 			case <-leaving:
 				return
 			case frame := <-frames:
-				if !mayStay(r) || !send("frame", frame) {
+				if r.Context().Err() != nil || !send("frame", frame) {
 					return
 				}
 			}

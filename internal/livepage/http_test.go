@@ -66,7 +66,7 @@ func TestStream(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(running) }()
 	leaving := make(chan struct{})
-	server := httptest.NewServer(f.Stream(leaving, func(*http.Request) bool { return true }))
+	server := httptest.NewServer(f.Stream(leaving))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
 	if err != nil {

@@ -21,13 +21,17 @@ const (
 )
 
 // CSV answers with what write writes, as a file of this name. The header is sent with the first part, so an error before that becomes a
-// problem. Later the response is cut off.
+// problem. Later the response is cut off. Nothing is sent after the request's context has ended.
 func CSV(c echo.Context, log *slog.Logger, name string, write func(io.Writer) error) error {
-	err := write(&file{c: c, name: name})
+	ctx := c.Request().Context()
+	err := write(&file{ctx: ctx, c: c, name: name})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err == nil || !c.Response().Committed {
 		return err
 	}
-	if ctx := c.Request().Context(); !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, context.Canceled) {
 		log.WarnContext(ctx, "a file was cut off", "file", name, "error", err)
 	}
 	panic(http.ErrAbortHandler) // a partial response must not look complete
@@ -35,6 +39,7 @@ func CSV(c echo.Context, log *slog.Logger, name string, write func(io.Writer) er
 
 // A file is a response that is a file.
 type file struct {
+	ctx   context.Context
 	c     echo.Context
 	name  string
 	began time.Time // when the first part was sent
@@ -43,6 +48,9 @@ type file struct {
 
 func (f *file) Write(part []byte) (int, error) {
 	w := f.c.Response()
+	if f.ctx.Err() != nil {
+		return 0, context.Cause(f.ctx)
+	}
 	if f.began.IsZero() {
 		f.began = time.Now()
 		h := w.Header()

@@ -1,9 +1,14 @@
 package attachment
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,4 +47,33 @@ func TestSlowReaders(t *testing.T) {
 			t.Errorf("%v, %v", w.until, err)
 		}
 	})
+}
+
+// A file ends with the context of its request, and says why: a reader whose token was removed gets no further part.
+func TestRevokedReaders(t *testing.T) {
+	revoked := errors.New("revoked")
+	for _, parts := range []int{0, 1} {
+		w := httptest.NewRecorder()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := echo.New().NewContext(httptest.NewRequestWithContext(ctx, "GET", "/", nil), w)
+		var err error
+		aborted := func() (thrown any) {
+			defer func() { thrown = recover() }()
+			err = CSV(c, slog.New(slog.DiscardHandler), "list.csv", func(out io.Writer) error {
+				for i := range 3 {
+					if i == parts {
+						cancel(revoked)
+					}
+					if _, err := out.Write([]byte("part\n")); err != nil {
+						return fmt.Errorf("writing: %w", context.Canceled)
+					}
+				}
+				return nil
+			})
+			return nil
+		}()
+		if w.Body.String() != strings.Repeat("part\n", parts) || parts == 0 && err != revoked || (parts > 0) != (aborted == http.ErrAbortHandler) { //nolint:errorlint // both are the values themselves
+			t.Errorf("after %d parts: %q, %v, %v", parts, w.Body, err, aborted)
+		}
+	}
 }

@@ -82,7 +82,9 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	if in.Body.RequestID != "" {
 		req.ID = h.requestID(request.Of(ctx).Grant.Name, in)
 	}
-	waiting, cancel := context.WithCancelCause(ctx)
+	lasting, end := request.Lasting(ctx)
+	defer end()
+	waiting, cancel := context.WithCancelCause(lasting)
 	defer cancel(nil)
 	if !req.Try {
 		defer context.AfterFunc(h.Leaving, func() { cancel(errLeaving) })()
@@ -96,7 +98,13 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 		grant, err = sem.Grant(ctx, req)
 	}
 	var heavy *semaphore.TooHeavyError
+	refused := request.Of(ctx).StillAllowed()
 	switch {
+	case refused != nil:
+		if err == nil {
+			_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // if this fails, the lease expires
+		}
+		return nil, refused
 	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is the value passed to cancel, unwrapped
 		return nil, problem.New(problem.Draining)
 	case errors.As(err, &heavy):

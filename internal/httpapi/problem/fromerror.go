@@ -95,7 +95,7 @@ func Of(err error) *Problem {
 	}
 	if refused, ok := errors.AsType[*auth.JWTError](err); ok {
 		p := New(Unauthenticated)
-		p.Detail = refused.Detail
+		p.Detail, p.Token = refused.Detail, true
 		return p
 	}
 	if throttled, ok := errors.AsType[*auth.ThrottledError](err); ok {

@@ -29,6 +29,7 @@ type Problem struct {
 
 	Rule       string        `json:"-"` // that refused, for the page: callers only see public rules
 	RetryAfter time.Duration `json:"-"`
+	Token      bool          `json:"-"` // unauthenticated: the user's token is the reason (RFC 6750, invalid_token)
 	Cause      error         `json:"-"` // for the log, never for the caller
 }
 

@@ -51,8 +51,11 @@ func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
 	if p.Room != "" {
 		r.Header["Link"] = []string{"<" + p.Room + `>; rel="related"`}
 	}
-	if p.Status == http.StatusUnauthorized && r.Header["Www-Authenticate"] == nil {
+	if p.Status == http.StatusUnauthorized {
 		r.Header["Www-Authenticate"] = []string{"Bearer"}
+		if p.Token {
+			r.Header["Www-Authenticate"] = []string{`Bearer error="invalid_token"`}
+		}
 	}
 	w.LogCause(ctx, p)
 }

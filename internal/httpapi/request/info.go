@@ -26,7 +26,8 @@ type Info struct {
 	ID      string
 	Began   time.Time
 	Caller  auth.Caller
-	Grant   auth.Grant         // on the internal listener
+	Guard   *auth.Guard // gave the grant; nil on the public listener
+	Grant   auth.Grant
 	Placing bool               // an order; the page records its final result only
 	Body    []byte             // of an order, if it has arrived completely
 	Slot    loadshed.Slot      // until it waits for something else

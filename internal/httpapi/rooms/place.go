@@ -1,6 +1,7 @@
 package rooms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -31,7 +32,7 @@ type Visitors struct {
 	}
 	Challenges *challenge.Handlers // nil: challenges cannot be solved
 	Draining   func() bool         // streams are refused then
-	MayWait    func(ctx context.Context) (end func(), ok bool)
+	MayWait    func(ctx context.Context) (waiting context.Context, end func(), ok bool)
 	Leaving    context.Context // ends when draining begins
 	Errors     request.ErrorWriter
 }
@@ -200,12 +201,13 @@ func (h *Visitors) Place(ctx context.Context, in *placeInput) (*placeOutput, err
 	place, err := h.Rooms.Place(ctx, in.Room, who)
 	wait := time.Duration(in.WaitMS) * time.Millisecond
 	if err == nil && wait > 0 && !place.State.Final() && (in.While == "" || in.While == place.State) {
-		if end, ok := h.MayWait(ctx); ok {
+		if waiting, end, ok := h.MayWait(ctx); ok {
 			defer end()
-			waiting, cancel := context.WithCancel(ctx)
+			waiting, cancel := context.WithCancel(waiting)
 			defer cancel()
 			defer context.AfterFunc(h.Leaving, cancel)()
 			place, err = h.Rooms.Wait(waiting, in.Room, who, place.State, wait)
+			err = cmp.Or(request.Of(ctx).StillAllowed(), err)
 		}
 	}
 	if err != nil {

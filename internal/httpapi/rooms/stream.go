@@ -25,7 +25,7 @@ const (
 )
 
 // Events serves a room as server-sent events: its public document at once, whenever it has changed, and with a comment every 15 s, until
-// the client disconnects or the process is to end.
+// the client disconnects, its token is no longer accepted, or the process is to end.
 func (h *Visitors) Events(c echo.Context) error { return h.stream(c, false) }
 
 // EventsWithTurns is Events for the shop's servers: before the room it sends an event turn for each place that got its turn, in the order of
@@ -55,6 +55,9 @@ func (h *Visitors) stream(c echo.Context, withTurns bool) error {
 	_ = control.SetReadDeadline(time.Time{}) // it would end the context; a test's recorder has none
 	send := func(text string) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(streamWithin))
+		if ctx.Err() != nil {
+			return false
+		}
 		_, err := fmt.Fprint(w, text)
 		return err == nil && control.Flush() == nil
 	}

@@ -1,18 +1,20 @@
 package sales
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // Feed is the handler for the feed of events.
 type Feed struct {
-	Orders   Events
-	Draining func() bool // waits end then
+	Orders  Events
+	MayWait MayWait
 }
 
 // Events reads the feed, and waits for the next event if there is none.
@@ -56,11 +58,7 @@ type eventsOutput struct {
 // Events returns a part of the feed. The feed has no last page: a client that has read all of it asks again with its last
 // cursor.
 func (h *Feed) Events(ctx context.Context, in *eventsInput) (*eventsOutput, error) {
-	wait := time.Duration(in.WaitMS) * time.Millisecond
-	if h.Draining() {
-		wait = 0
-	}
-	events, err := h.Orders.Events(ctx, in.After, in.Limit, wait)
+	events, err := h.events(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -80,4 +78,16 @@ func (h *Feed) Events(ctx context.Context, in *eventsInput) (*eventsOutput, erro
 	}
 	out.Body.NextCursor = strconv.FormatInt(last, 10)
 	return out, nil
+}
+
+// events waits for the next one if it is asked to and may.
+func (h *Feed) events(ctx context.Context, in *eventsInput) ([]orders.Event, error) {
+	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 {
+		if waiting, end, ok := h.MayWait(ctx); ok {
+			defer end()
+			list, err := h.Orders.Events(waiting, in.After, in.Limit, wait)
+			return list, cmp.Or(request.Of(ctx).StillAllowed(), err)
+		}
+	}
+	return h.Orders.Events(ctx, in.After, in.Limit, 0)
 }

@@ -1,6 +1,7 @@
 package sales
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -57,9 +58,10 @@ func (h *Reader) Order(ctx context.Context, in *orderInput) (*orderOutput, error
 // order waits for a change if it is asked to and may.
 func (h *Reader) order(ctx context.Context, id orders.ID, viewer orders.Viewer, in *orderInput) (orders.Order, error) {
 	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 {
-		if end, ok := h.MayWait(ctx); ok {
+		if waiting, end, ok := h.MayWait(ctx); ok {
 			defer end()
-			return h.Orders.Wait(ctx, id, viewer, in.While, wait)
+			o, err := h.Orders.Wait(waiting, id, viewer, in.While, wait)
+			return o, cmp.Or(request.Of(ctx).StillAllowed(), err)
 		}
 	}
 	return h.Orders.Order(ctx, id, viewer)

@@ -12,8 +12,11 @@ import (
 // Reader is the handlers that read sales and orders.
 type Reader struct {
 	Orders  Source
-	MayWait func(ctx context.Context) (end func(), ok bool)
+	MayWait MayWait
 }
+
+// MayWait reports whether an answer may wait for a change. The wait uses the context, and calls end at its end.
+type MayWait = func(ctx context.Context) (waiting context.Context, end func(), ok bool)
 
 // A Source reads sales and orders.
 type Source interface {
