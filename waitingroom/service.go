@@ -14,11 +14,11 @@ import (
 
 // Options of a Service.
 type Options struct {
-	// Secret is the key that tokens and passes derive from. Required.
+	// Secret is the key that tokens, receipts and, without Signer, passes derive from. Required.
 	Secret []byte
 	// PreviousSecret is the one before, whose tokens and passes are still accepted. Optional.
 	PreviousSecret []byte
-	// Signer is the key of passes and receipts: an ed25519.PrivateKey, which gives EdDSA, or an *rsa.PrivateKey of at least 2048 bits, which
+	// Signer is the key of passes: an ed25519.PrivateKey, which gives EdDSA, or an *rsa.PrivateKey of at least 2048 bits, which
 	// gives RS256; ParseSigner returns one. New panics on another key. All processes need the same. Nil: an Ed25519 key that Secret gives.
 	Signer crypto.Signer
 	// PreviousSigner is the one before, or the one to come: its passes are accepted, and PublicKeys has it, but nothing is signed with it.

@@ -9,9 +9,13 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -204,4 +208,86 @@ func TestAPassThatWasGivenUp(t *testing.T) {
 			t.Errorf("%d passes are remembered after their end", n)
 		}
 	})
+}
+
+// TestKindsOfSignedTexts: nothing but a pass is taken for one, and a receipt has an audience, a type and a key of its own.
+func TestKindsOfSignedTexts(t *testing.T) {
+	const typePass, typeReceipt = "tidegate-pass+jwt", "tidegate-receipt+jwt"
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := waitingroom.Options{Secret: []byte("0123456789abcdef0123456789abcdef"), Signer: key}
+	s, now := waitingroom.New(nil, opts), time.Now()
+	passKey, receiptKey := s.PublicKeys().Keys[0], s.ReceiptKeys().Keys[0]
+	if passKey.KeyID == receiptKey.KeyID || len(s.PublicKeys().Keys) != 1 || len(s.ReceiptKeys().Keys) != 1 || !receiptKey.IsPublic() {
+		t.Errorf("%+v, %+v", s.PublicKeys(), s.ReceiptKeys())
+	}
+	sign := func(typ string, claims map[string]any) string {
+		signer := must[jose.Signer](t)(jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: passKey.KeyID}}, (&jose.SignerOptions{}).WithType(jose.ContentType(typ))))
+		return must[string](t)(jwt.Signed(signer).Claims(claims).Serialize())
+	}
+	pass := map[string]any{"iss": "tidegate", "aud": name, "sub": "ann", "jti": name + "/1", "token_use": "access", "exp": now.Add(time.Minute).Unix()}
+	changed := func(claim string, value any) map[string]any {
+		c := maps.Clone(pass)
+		if c[claim] = value; value == nil {
+			delete(c, claim)
+		}
+		return c
+	}
+	oldReceipt := sign("JWT", map[string]any{"token_use": "receipt", "aud": name, "index": 0, "subject": "x", "joined_ms": 1, "leaf": "00"})
+	for what, tt := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"pass":                          {sign(typePass, pass), true},
+		"pass of the release before":    {sign("JWT", pass), true},
+		"receipt of the release before": {oldReceipt, false},
+		"receipt that claims to be one": {sign(typeReceipt, pass), false},
+		"pass with another use":         {sign(typePass, changed("token_use", "receipt")), false},
+		"no type":                       {sign("", pass), false},
+		"type of a refresh token":       {sign("tidegate-refresh+jwt", pass), false},
+		"type in another spelling":      {sign("Tidegate-Pass+JWT", pass), false},
+		"no expiry":                     {sign(typePass, changed("exp", nil)), false},
+		"no issuer":                     {sign(typePass, changed("iss", nil)), false},
+		"no audience":                   {sign(typePass, changed("aud", nil)), false},
+		"audience of receipts":          {sign(typePass, changed("aud", name+"/receipt")), false},
+	} {
+		if _, err := s.VerifyPass(name, tt.text, now); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := verifiedBy(s.PublicKeys(), oldReceipt); err != nil {
+		t.Errorf("a receipt of the release before: %v", err)
+	}
+
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) {
+			d.Mode, d.StartsAt = waitingroom.ModeDraw, time.Now().Add(time.Minute)
+		})
+		receipt := h.joined("ann").Receipt
+		if claims, err := verifiedBy(h.rooms.ReceiptKeys(), receipt); err != nil || claims["aud"] != name+"/receipt" || claims["token_use"] != "receipt" || claims["typ"] != typeReceipt {
+			t.Errorf("%s: %v, %v", receipt, claims, err)
+		}
+		if _, err := verifiedBy(h.rooms.PublicKeys(), receipt); err == nil {
+			t.Error("a receipt is signed with a key of passes")
+		}
+		for _, room := range []string{name, name + "/receipt"} {
+			if _, err := h.rooms.VerifyPass(room, receipt, h.at); err == nil {
+				t.Errorf("a receipt is a pass of %s", room)
+			}
+		}
+	})
+}
+
+// verifiedBy returns the claims of a text, with its typ, if a key of the set has signed it.
+func verifiedBy(set jose.JSONWebKeySet, text string) (claims map[string]any, err error) {
+	token, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.EdDSA})
+	if err != nil {
+		return nil, err
+	}
+	if err = token.Claims(set, &claims); err == nil {
+		claims["typ"] = token.Headers[0].ExtraHeaders[jose.HeaderType]
+	}
+	return claims, err
 }

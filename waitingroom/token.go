@@ -23,10 +23,21 @@ import (
 // keys are what the secrets give, and the keys of passes.
 type keys struct {
 	token    *keyhash.Key
-	previous *keyhash.Key      // accepted for tokens too; nil: none
-	passes   []jose.JSONWebKey // public: that of the signer, and the previous one
-	signer   jose.Signer
+	previous *keyhash.Key           // accepted for tokens too; nil: none
+	passes   []jose.JSONWebKey      // public: that of the signer, and the previous one
+	receipts []jose.JSONWebKey      // public, likewise
+	signers  map[string]jose.Signer // by the type of what they sign
 }
+
+// Types of what is signed, in the header typ (RFC 8725, section 3.11): a text of one kind is never taken for one of another, also by servers
+// that verify passes themselves.
+const (
+	typePass    = "tidegate-pass+jwt"
+	typeRefresh = "tidegate-refresh+jwt"
+	typeID      = "tidegate-id+jwt"
+	typeReceipt = "tidegate-receipt+jwt"
+	typeOld     = "JWT" // of all kinds, from processes of the release before: accepted for passes with token_use access, which expire within a day
+)
 
 // newKeys returns the keys of a service. Without keys of its own, passes are signed with the one that the secret gives.
 func newKeys(opts *Options) keys {
@@ -46,18 +57,35 @@ func newKeys(opts *Options) keys {
 			k.passes = append(k.passes, publicKey(key))
 		}
 	}
-	var err error
-	k.signer, err = jose.NewSigner(jose.SigningKey{
-		Algorithm: jose.SignatureAlgorithm(k.passes[0].Algorithm), Key: jose.JSONWebKey{Key: signing, KeyID: k.passes[0].KeyID},
-	}, (&jose.SignerOptions{}).WithType("JWT"))
-	if err != nil {
-		panic(err) // the key is of the algorithm
+	receipts := receiptSigner(opts.Secret)
+	k.receipts = append(k.receipts, publicKey(receipts))
+	if len(opts.PreviousSecret) > 0 {
+		k.receipts = append(k.receipts, publicKey(receiptSigner(opts.PreviousSecret)))
+	}
+	k.signers = map[string]jose.Signer{typeReceipt: signerOf(receipts, k.receipts[0], typeReceipt)}
+	for _, kind := range []string{typePass, typeRefresh, typeID} {
+		k.signers[kind] = signerOf(signing, k.passes[0], kind)
 	}
 	return k
 }
 
 func derivedSigner(secret []byte) crypto.Signer {
 	return ed25519.NewKeyFromSeed(keyhash.Derive(secret, "waiting room passes"))
+}
+
+func receiptSigner(secret []byte) crypto.Signer {
+	return ed25519.NewKeyFromSeed(keyhash.Derive(secret, "waiting room receipts"))
+}
+
+// signerOf returns what signs texts of a type.
+func signerOf(key crypto.Signer, public jose.JSONWebKey, kind string) jose.Signer {
+	signer, err := jose.NewSigner(jose.SigningKey{
+		Algorithm: jose.SignatureAlgorithm(public.Algorithm), Key: jose.JSONWebKey{Key: key, KeyID: public.KeyID},
+	}, (&jose.SignerOptions{}).WithType(jose.ContentType(kind)))
+	if err != nil {
+		panic(err) // the key is of the algorithm
+	}
+	return signer
 }
 
 // publicKey returns the public part of a key of passes. Its id is a hash of it.
@@ -75,9 +103,15 @@ func publicKey(key crypto.Signer) jose.JSONWebKey {
 	return jose.JSONWebKey{Key: key.Public(), KeyID: keyhash.Of(text).String(), Algorithm: string(algorithm), Use: "sig"}
 }
 
-// PublicKeys are the keys that passes and receipts are verified with: the one that signs, and then the previous one, if there is one.
+// PublicKeys are the keys that passes are verified with: the one that signs, and then the previous one, if there is one.
 func (s *Service) PublicKeys() jose.JSONWebKeySet {
 	return jose.JSONWebKeySet{Keys: slices.Clone(s.keys.passes)}
+}
+
+// ReceiptKeys are the keys that receipts are verified with, in the same order. Those of the type JWT, from releases before, are verified
+// with PublicKeys.
+func (s *Service) ReceiptKeys() jose.JSONWebKeySet {
+	return jose.JSONWebKeySet{Keys: slices.Clone(s.keys.receipts)}
 }
 
 // placeToken returns a text that finds a place without a lookup: its numbers, its subject, when it was given and how far its visitor has seen the
@@ -173,7 +207,7 @@ func (s *Service) Pass(p Place) (string, error) {
 	if subject == "" {
 		subject = id
 	}
-	return s.sign(p, PassClaims{Claims: jwt.Claims{Issuer: issuer, Subject: subject, ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)}, Use: useAccess})
+	return s.sign(typePass, p, PassClaims{Claims: jwt.Claims{Issuer: issuer, Subject: subject, ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)}, Use: useAccess})
 }
 
 const useAccess = "access"
@@ -184,7 +218,7 @@ type TokenOptions struct {
 	Lifetime time.Duration // from the admission on; 0, or longer than the pass: as long as the pass
 }
 
-// Tokens are three JWS in the form of AWS Virtual Waiting Room, which differ in the claim token_use only.
+// Tokens are three JWS in the form of AWS Virtual Waiting Room, which differ in the claim token_use and the header typ only.
 type Tokens struct {
 	Access, Refresh, ID string
 	Until               time.Time // when they expire
@@ -201,10 +235,13 @@ func (s *Service) Tokens(p Place, opts TokenOptions) (Tokens, error) {
 		opts.Issuer = issuer
 	}
 	id := s.StableToken(p)
-	for use, token := range map[string]*string{useAccess: &out.Access, "refresh": &out.Refresh, "id": &out.ID} {
+	for _, t := range []struct {
+		text      *string
+		use, kind string
+	}{{&out.Access, useAccess, typePass}, {&out.Refresh, "refresh", typeRefresh}, {&out.ID, "id", typeID}} {
 		var err error
-		if *token, err = s.sign(p, PassClaims{
-			Claims: jwt.Claims{Issuer: opts.Issuer, Subject: id, ID: id, Expiry: jwt.NewNumericDate(out.Until)}, Use: use, User: p.User,
+		if *t.text, err = s.sign(t.kind, p, PassClaims{
+			Claims: jwt.Claims{Issuer: opts.Issuer, Subject: id, ID: id, Expiry: jwt.NewNumericDate(out.Until)}, Use: t.use, User: p.User,
 		}); err != nil {
 			return Tokens{}, err
 		}
@@ -212,14 +249,14 @@ func (s *Service) Tokens(p Place, opts TokenOptions) (Tokens, error) {
 	return out, nil
 }
 
-// sign completes the claims about an admitted visitor, and signs them.
-func (s *Service) sign(p Place, c PassClaims) (string, error) {
+// sign completes the claims about an admitted visitor, and signs them as a text of a type.
+func (s *Service) sign(kind string, p Place, c PassClaims) (string, error) {
 	if p.State != StateAdmitted {
 		return "", fmt.Errorf("%w: the place is %s", ErrNotYourTurn, p.State)
 	}
 	c.Audience, c.Position = jwt.Audience{p.Room}, p.Position
 	c.NotBefore, c.IssuedAt = jwt.NewNumericDate(p.AdmittedAt), jwt.NewNumericDate(p.AdmittedAt)
-	return jwt.Signed(s.keys.signer).Claims(c).Serialize()
+	return jwt.Signed(s.keys.signers[kind]).Claims(c).Serialize()
 }
 
 // clockSkew is how far the clock of whoever verifies a pass may be behind that of the database, which says when it begins.
@@ -257,6 +294,9 @@ func (s *Service) readPass(pass string) (claims PassClaims, err error) {
 	if err != nil {
 		return claims, err
 	}
+	if kind := token.Headers[0].ExtraHeaders[jose.HeaderType]; kind != typePass && kind != typeOld {
+		return claims, fmt.Errorf("typ must be %s, got %.40q", typePass, fmt.Sprint(kind))
+	}
 	for i := range s.keys.passes {
 		if key := &s.keys.passes[i]; key.KeyID == token.Headers[0].KeyID && key.Algorithm == token.Headers[0].Algorithm {
 			err = token.Claims(key.Key, &claims)
@@ -280,14 +320,15 @@ func (s *Service) numberOf(room, id string) int64 {
 	return 0
 }
 
-// receipt signs that a place is in the list of the draw.
+// receipt signs that a place is in the list of the draw. It does not expire. Its audience is not that of passes, so that a server that
+// verifies passes refuses it whatever else the server requires.
 func (s *Service) receipt(v *view, p *place) (string, error) {
 	claims := map[string]any{
-		"token_use": "receipt", "aud": v.Room, "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
+		"iss": issuer, "token_use": "receipt", "aud": v.Room + "/receipt", "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
 		"leaf": fmt.Sprintf("%x", leaf(v.Room, p.entry())),
 	}
 	if p.lane != "" {
 		claims["lane"] = p.lane
 	}
-	return jwt.Signed(s.keys.signer).Claims(claims).Serialize()
+	return jwt.Signed(s.keys.signers[typeReceipt]).Claims(claims).Serialize()
 }

@@ -78,6 +78,7 @@ var publicRoutes = []route{
 	{"v1", "rooms", "*", "events"},
 	{"v1", "rooms", "*", "draw.csv"},
 	{".well-known", "jwks.json"},
+	{".well-known", "receipt-keys.json"},
 	{"vwr", "queue_num"},
 	{"vwr", "queue_pos_expiry"},
 	{"vwr", "serving_num"},

@@ -51,7 +51,7 @@ func TestRolesOfEveryCall(t *testing.T) {
 	viewed := []string{
 		"/v1/sales", "/v1/sales/{sale}", "/v1/sales/{sale}/orders", "/v1/sales/{sale}/verify", "/v1/orders/{id}", "/v1/orders/dead", "/v1/order-events",
 		"/v1/rules", "/v1/bans", "/v1/bans/history", "/v1/explain", "/v1/semaphores", "/v1/semaphores/{name}", "/v1/login/history", "/v1/audit", "/events",
-		"/v1/rooms", "/v1/rooms/{room}", "/v1/rooms/{room}/events", "/v1/rooms/{room}/draw.csv", "/v1/rooms/{room}/places", "/v1/rooms/{room}/verify", "/.well-known/jwks.json",
+		"/v1/rooms", "/v1/rooms/{room}", "/v1/rooms/{room}/events", "/v1/rooms/{room}/draw.csv", "/v1/rooms/{room}/places", "/v1/rooms/{room}/verify", "/.well-known/jwks.json", "/.well-known/receipt-keys.json",
 		"/vwr/serving_num", "/vwr/waiting_num", "/vwr/public_key", "/vwr/num_active_tokens",
 	}
 	parameter := regexp.MustCompile(`\{\w+\}`)

@@ -45,7 +45,11 @@ var (
 		Tags: tagRooms, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 429, 503},
 	}
 	keysRoute = huma.Operation{
-		OperationID: "pass-keys", Method: http.MethodGet, Path: "/.well-known/jwks.json", Summary: "The public keys of passes and receipts (RFC 7517)",
+		OperationID: "pass-keys", Method: http.MethodGet, Path: "/.well-known/jwks.json", Summary: "The public keys of passes (RFC 7517)",
+		Tags: tagRooms, Errors: []int{401, 403, 429, 503},
+	}
+	receiptKeysRoute = huma.Operation{
+		OperationID: "receipt-keys", Method: http.MethodGet, Path: "/.well-known/receipt-keys.json", Summary: "The public keys of receipts of draws (RFC 7517)",
 		Tags: tagRooms, Errors: []int{401, 403, 429, 503},
 	}
 
@@ -126,6 +130,7 @@ func (a *API) registerPlaces(docs huma.API, reading, placing, joining huma.Middl
 	huma.Register(docs, with(claimRoute, placing, parameters), a.visitors.Claim)
 	huma.Register(docs, with(leaveRoute, placing, parameters), a.visitors.Leave)
 	huma.Register(docs, with(keysRoute, reading, parameters), a.visitors.Keys)
+	huma.Register(docs, with(receiptKeysRoute, reading, parameters), a.visitors.ReceiptKeys)
 }
 
 // registerRoomPage registers the page of a room, and its files.

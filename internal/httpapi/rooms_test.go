@@ -835,6 +835,7 @@ func TestRoomRoles(t *testing.T) {
 		{"POST", doorPlace + "/claim", 409, 403, 409},
 		{"GET", door + "/draw.csv", 409, 409, 409},
 		{"GET", "/.well-known/jwks.json", 200, 200, 200},
+		{"GET", "/.well-known/receipt-keys.json", 200, 200, 200},
 		{"GET", "/v1/rooms", 403, 200, 200},
 		{"GET", door + "/places", 403, 200, 200},
 		{"GET", door + "/places.csv", 200, 403, 200},

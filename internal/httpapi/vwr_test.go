@@ -161,7 +161,8 @@ func (c *awsClient) verify(token, use, issuer string, algorithm jose.SignatureAl
 	if err := parsed.Claims(key.Key, &claims); err != nil {
 		c.Fatal(err)
 	}
-	if head := parsed.Headers[0]; head.KeyID != key.KeyID || head.ExtraHeaders["typ"] != "JWT" || key.Use != "sig" || key.Algorithm != string(algorithm) {
+	kind := map[string]string{"access": "tidegate-pass+jwt", "refresh": "tidegate-refresh+jwt", "id": "tidegate-id+jwt"}[use] // which it does not look at
+	if head := parsed.Headers[0]; head.KeyID != key.KeyID || head.ExtraHeaders["typ"] != kind || key.Use != "sig" || key.Algorithm != string(algorithm) {
 		c.Errorf("%+v by %+v", head, key)
 	}
 	if claims["aud"] != c.event || claims["iss"] != issuer || claims["token_use"] != use || claims["sub"] != c.request || claims["exp"].(float64) < float64(time.Now().Unix()) {

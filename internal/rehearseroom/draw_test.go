@@ -148,7 +148,7 @@ func TestReceiptsAreInTheList(t *testing.T) {
 		parts := strings.Split(p.Receipt, ".")
 		text, err := base64.RawURLEncoding.DecodeString(parts[1])
 		var claims struct{ Leaf, Aud string }
-		if err != nil || json.Unmarshal(text, &claims) != nil || claims.Aud != "draw" {
+		if err != nil || json.Unmarshal(text, &claims) != nil || claims.Aud != "draw/receipt" {
 			t.Fatalf("%q: %v", p.Receipt, err)
 		}
 		leaves[claims.Leaf] = true
