@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"regexp"
 	"strconv"
-	"strings"
 
 	altcha "github.com/altcha-org/altcha-lib-go"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // maxSolution is the maximum length of a proof-of-work token. Those of the widget have some 450 characters.
@@ -28,10 +29,10 @@ var salts = regexp.MustCompile(`^[0-9a-f]{24}\?expires=([0-9]{1,11})&p=([a-z0-9-
 
 // decodeSolution decodes a token: base64 of a JSON object. ok is false if the token cannot be a solution of our challenges.
 func decodeSolution(token string) (s solution, ok bool) {
-	if token == "" || len(token) > maxSolution || strings.ContainsAny(token, "\r\n") {
+	if token == "" || len(token) > maxSolution {
 		return s, false
 	}
-	text, err := base64.StdEncoding.DecodeString(token)
+	text, err := keyhash.Decode(base64.StdEncoding, token)
 	if err != nil || json.Unmarshal(text, &s.payload) != nil || s.payload.Algorithm != string(altcha.SHA256) || s.payload.Number < 0 {
 		return s, false
 	}

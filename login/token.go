@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // An attemptID contains everything needed to settle an attempt, so that a reservation writes only counts. It is signed: only reserved
@@ -41,7 +43,7 @@ func (k *keyring) verify(token string, longest int) ([]byte, bool) {
 	if len(token) > longest {
 		return nil, false
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	b, err := keyhash.Decode(base64.RawURLEncoding, token)
 	if err != nil || len(b) <= macSize {
 		return nil, false
 	}

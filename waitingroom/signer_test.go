@@ -291,3 +291,64 @@ func verifiedBy(set jose.JSONWebKeySet, text string) (claims map[string]any, err
 	}
 	return claims, err
 }
+
+// TestAPassOfADroppedSecret: a token of Tokens names its place by a text of the secret. When the secret is dropped and the key of passes stays,
+// nobody can say whether the place was given up, so the token is refused. Passes, which have the number, go on.
+func TestAPassOfADroppedSecret(t *testing.T) {
+	key := must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
+	newer := []byte("a newer secret of thirty-two bytes")
+	each(t, func(t *testing.T, h *house) {
+		h.standAlone(2)
+		before := waitingroom.New(h.store, waitingroom.Options{Secret: secret, Signer: key})
+		verifiers := map[string]*waitingroom.Service{
+			"changing": waitingroom.New(h.store, waitingroom.Options{Secret: newer, PreviousSecret: secret, Signer: key}),
+			"dropped":  waitingroom.New(h.store, waitingroom.Options{Secret: newer, Signer: key}),
+		}
+		h.join("ann")
+		h.later(time.Second)
+		p, err := h.rooms.Claim(t.Context(), name, user("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := map[string]string{"pass": must[string](t)(before.Pass(p)), "token": must[waitingroom.Tokens](t)(before.Tokens(p, waitingroom.TokenOptions{})).Access}
+		check := func(when string, valid map[string]bool) {
+			t.Helper()
+			for what, text := range texts {
+				for where, s := range verifiers {
+					if err := s.SetClock(t.Context(), h.at); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := s.VerifyPass(name, text, h.at); (err == nil) != valid[what+" "+where] {
+						t.Errorf("%s, the %s where the secret is %s: %v", when, what, where, err)
+					}
+				}
+			}
+		}
+		check("at first", map[string]bool{"pass changing": true, "token changing": true, "pass dropped": true})
+		if err := h.rooms.Leave(t.Context(), name, user("ann")); err != nil {
+			t.Fatal(err)
+		}
+		check("given up", nil)
+	})
+}
+
+// TestOneSpellingOfAToken: a token in another spelling of base64 is none.
+func TestOneSpellingOfAToken(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.Capacity, d.RequiresUser = "", "", 10, false })
+		stranger, _, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, others := stranger.Token, []string{}
+		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
+			others = append(others, token[:len(token)-1]+string(c))
+		}
+		others = append(others, token+"\n", token[:9]+"\r\n"+token[9:], token+"=", token+"A", token+"AA")
+		for _, text := range others {
+			if _, err := h.rooms.Place(t.Context(), name, waitingroom.Visitor{Token: text}); (err == nil) != (text == token) {
+				t.Errorf("%q: %v, where the token is %q", text, err, token)
+			}
+		}
+	})
+}

@@ -152,7 +152,7 @@ func (s *Service) StableToken(p Place) string {
 // parseToken returns the place of a token: all of it that never changes, and what its visitor has seen.
 func (s *Service) parseToken(room, token string) (*place, bool) {
 	const head = 8 + 8 + 4 + 8 + 8 + 1 + 1
-	raw, err := base64.RawURLEncoding.DecodeString(token)
+	raw, err := keyhash.Decode(base64.RawURLEncoding, token)
 	if err != nil || len(raw) <= head+len(keyhash.Digest{}) {
 		return nil, false
 	}
@@ -197,7 +197,8 @@ func (c *PassClaims) Account() string {
 	return ""
 }
 
-const issuer = "tidegate"
+// Issuer is the claim iss of passes and receipts.
+const Issuer = "tidegate"
 
 // Pass returns the pass of an admitted visitor: a JWS that a shop's own servers can verify with PublicKeys. Repeated, it is the
 // same until the visitor's time is changed by a hold.
@@ -207,7 +208,7 @@ func (s *Service) Pass(p Place) (string, error) {
 	if subject == "" {
 		subject = id
 	}
-	return s.sign(typePass, p, PassClaims{Claims: jwt.Claims{Issuer: issuer, Subject: subject, ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)}, Use: useAccess})
+	return s.sign(typePass, p, PassClaims{Claims: jwt.Claims{Issuer: Issuer, Subject: subject, ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)}, Use: useAccess})
 }
 
 const useAccess = "access"
@@ -232,7 +233,7 @@ func (s *Service) Tokens(p Place, opts TokenOptions) (Tokens, error) {
 		out.Until = until
 	}
 	if opts.Issuer == "" {
-		opts.Issuer = issuer
+		opts.Issuer = Issuer
 	}
 	id := s.StableToken(p)
 	for _, t := range []struct {
@@ -267,7 +268,7 @@ const clockSkew = 30 * time.Second
 func (s *Service) VerifyPass(room, pass string, at time.Time) (PassClaims, error) {
 	claims, err := s.readPass(pass)
 	if err == nil {
-		err = claims.ValidateWithLeeway(jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{room}, Time: at}, clockSkew)
+		err = claims.ValidateWithLeeway(jwt.Expected{Issuer: Issuer, AnyAudience: jwt.Audience{room}, Time: at}, clockSkew)
 	}
 	if err == nil && at.After(claims.Expiry.Time()) {
 		err = jwt.ErrExpired
@@ -275,8 +276,13 @@ func (s *Service) VerifyPass(room, pass string, at time.Time) (PassClaims, error
 	if err == nil && claims.Use != useAccess {
 		err = fmt.Errorf("token_use is %.20q", claims.Use)
 	}
-	if v := (*s.views.Load())[room]; err == nil && v != nil && v.revoked[s.numberOf(room, claims.ID)] > 0 {
-		err = errors.New("its place was given up or is done")
+	if v := (*s.views.Load())[room]; err == nil && v != nil {
+		switch number := s.numberOf(room, claims.ID); {
+		case number == 0: // its id is a token of a secret that is not accepted any more
+			err = errors.New("its place is not known, so it may have been given up")
+		case v.revoked[number] > 0:
+			err = errors.New("its place was given up or is done")
+		}
 	}
 	if err != nil {
 		return PassClaims{}, fmt.Errorf("%w: pass: %w", ErrInvalid, err)
@@ -324,7 +330,7 @@ func (s *Service) numberOf(room, id string) int64 {
 // verifies passes refuses it whatever else the server requires.
 func (s *Service) receipt(v *view, p *place) (string, error) {
 	claims := map[string]any{
-		"iss": issuer, "token_use": "receipt", "aud": v.Room + "/receipt", "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
+		"iss": Issuer, "token_use": "receipt", "aud": v.Room + "/receipt", "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
 		"leaf": fmt.Sprintf("%x", leaf(v.Room, p.entry())),
 	}
 	if p.lane != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/reload"
 )
 
@@ -242,7 +243,7 @@ func (v *verifiedJWT) holds() error {
 // library takes.
 func hasCritical(token string) bool {
 	head, _, _ := strings.Cut(token, ".")
-	text, err := base64.RawURLEncoding.DecodeString(head)
+	text, err := keyhash.Decode(base64.RawURLEncoding, head)
 	var header map[string]json.RawMessage
 	if err == nil {
 		err = json.Unmarshal(text, &header)

@@ -59,6 +59,7 @@ type Config struct {
 	TokensFile     string
 	RulesFile      string
 	PassKeyBefore  string // another key whose passes are accepted; empty: none
+	VWRIssuers     []string
 	PassKeyFile    string // private key of waiting rooms' passes; empty: derived from Secret
 	KoalaFile      string // Koala rule file, or a koala.conf; empty: none
 	KoalaZone      *time.Location
@@ -161,6 +162,7 @@ func (c *Config) settings() []setting {
 		{"RULES_FILE", "YAML file of the admission rules (default: the built-in rules)", "", true, file(&c.RulesFile)},
 		{"PASS_KEY_FILE", "PEM file with the private key of waiting rooms' passes, RSA (RS256) or Ed25519 (EdDSA), the same in all processes (default: an Ed25519 key derived from SECRET)", "", false, file(&c.PassKeyFile)},
 		{"PASS_KEY_FILE_PREVIOUS", "second PASS_KEY_FILE while it is changed: accepted in passes, never used for new ones", "", false, file(&c.PassKeyBefore)},
+		{"VWR_ISSUERS", "issuers that services may ask for in /vwr/generate_token, besides tidegate, comma-separated (default: no others)", "", false, issuers(&c.VWRIssuers)},
 		{"DRAND_URLS", "relays of drand for waiting rooms with a beacon, comma-separated; no others are asked", "https://api.drand.sh,https://drand.cloudflare.com", false, relays(&c.DrandRelays)},
 		{"KOALA_FILE", "Koala rule file, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
 		{"KOALA_ZONE", "time zone in which the days of KOALA_FILE begin", koala.DefaultZone, false, zone(&c.KoalaZone)},

@@ -253,6 +253,7 @@ func TestWrongValues(t *testing.T) {
 		{"KOALA_ZONE", "Shanghai", `must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got "Shanghai"`, ""},
 		{"PASS_KEY_FILE_PREVIOUS", missing, `must be a readable file`, ""},
 		{"PASS_KEY_FILE", missing, `must be a readable file`, ""},
+		{"VWR_ISSUERS", "tidegate, https://op.example/a b", `must be issuers of at most 255 visible ASCII characters`, ""},
 		{"KOALA_FILE", "/nowhere", `must be a readable file`, ""},
 		{"HISTORY_DAYS", "a week", `must be a whole number from 0 to 36500, got "a week"`, ""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", `such as http://localhost:4318, got "collector:4318"`, ""},

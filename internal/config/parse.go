@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/redisclient"
@@ -255,6 +256,22 @@ func fields(field *[]string) func(string) error {
 			}
 			if !fieldName.MatchString(part) || part == "*" {
 				return fmt.Errorf("must be names of header fields, such as X-Shop,X-Campaign, got %q", part)
+			}
+			*field = append(*field, part)
+		}
+		return nil
+	}
+}
+
+// issuers are values of the claim iss.
+func issuers(field *[]string) func(string) error {
+	return func(value string) error {
+		for part := range strings.SplitSeq(value, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			if !input.Visible(part, 255) {
+				return fmt.Errorf("must be issuers of at most 255 visible ASCII characters, such as https://abc.execute-api.eu-west-1.amazonaws.com/api, got %q", part)
 			}
 			*field = append(*field, part)
 		}

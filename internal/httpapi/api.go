@@ -46,6 +46,7 @@ type API struct {
 	jwtRefused func(auth.JWTCause)
 	metrics    http.Handler
 	koala      koalahttp.Service
+	vwrIssuers []string
 	tracer     trace.Tracer // nil: none
 	log        *slog.Logger
 	errors     request.ErrorWriter
@@ -97,7 +98,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Logger, cfg.DecideWithin = cmp.Or(cfg.Logger, slog.Default()), cmp.Or(cfg.DecideWithin, 200*time.Millisecond)
 	a := &API{
 		version: cfg.Version, identity: cfg.Identity, tokens: cfg.Tokens, proxies: slices.Clone(cfg.TrustedProxies), served: cfg.Served, jwtRefused: cfg.JWTRefused,
-		metrics: cfg.Metrics, koala: cfg.Koala, tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
+		metrics: cfg.Metrics, koala: cfg.Koala, vwrIssuers: slices.Clone(cfg.VWRIssuers), tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
 		waits: newAtOnce(maxWaits, maxWaitsPerAddress), newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
 	}
 	a.errors = request.NewErrorWriter(a.log)

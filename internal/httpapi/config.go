@@ -50,6 +50,8 @@ type Config struct {
 	PreviousSecret []byte
 	// Rooms are the waiting rooms. Nil: none, and no routes for them.
 	Rooms *waitingroom.Service
+	// VWRIssuers are the issuers that services may ask for in tokens of /vwr, besides our own.
+	VWRIssuers []string
 	// Login throttles logins. Nil: no throttling, and no routes for it.
 	Login loginhttp.Throttle
 	// LoginHistory is the history of failed logins. Nil: no history.

@@ -402,11 +402,17 @@ func TestVWRResetIsRefused(t *testing.T) {
 
 // TestVWRPrivateTokens: issuer and validity_period are the internal listener's; a token lives at most as long as its place's pass.
 func TestVWRPrivateTokens(t *testing.T) {
-	b := setup(t, withRooms(t))
+	b := setup(t, withRooms(t), func(c *Config) { c.VWRIssuers = []string{"https://op.example/api"} })
 	vwrRoom(t, b, "door", "fifo", anybody+`,"rate_per_min":60000`)
 	c := newAWSClient(t, b, "door")
 	public, _ := c.passes()
 	more := `,"issuer":"https://op.example/api","validity_period":60`
+	for _, issuer := range []string{"https://op.example", "https://op.example/api/", "HTTPS://op.example/api", "Tidegate", "https://id.shop.example"} {
+		w := vwrCall(t, b.Internal(), "POST", "generate_token", vwrIn("door", c.request, fmt.Sprintf(`,"issuer":%q`, issuer)), 422)
+		if !strings.Contains(w.Body.String(), "must be tidegate, or one of VWR_ISSUERS") {
+			t.Errorf("%s", w.Body)
+		}
+	}
 	own := into[awsTokens](t, vwrCall(t, b.Internal(), "POST", "generate_token", vwrIn("door", c.request, more), 200))
 	claims := c.verify(own.Access, "access", "https://op.example/api", jose.EdDSA)
 	if claims["exp"].(float64)-claims["iat"].(float64) != 60 || own.Seconds > 60 {
@@ -414,6 +420,9 @@ func TestVWRPrivateTokens(t *testing.T) {
 	}
 	if again := into[awsTokens](t, vwrCall(t, b.Internal(), "POST", "generate_token", vwrIn("door", c.request, more), 200)); again.Access != own.Access {
 		t.Error("another token")
+	}
+	if named := into[awsTokens](t, vwrCall(t, b.Internal(), "POST", "generate_token", vwrIn("door", c.request, `,"issuer":"tidegate"`), 200)); named.Access != public.Access {
+		t.Error("our own issuer is another one")
 	}
 	long := into[awsTokens](t, vwrCall(t, b.Internal(), "POST", "generate_token", vwrIn("door", c.request, `,"validity_period":86400`), 200))
 	if long.Access != public.Access {

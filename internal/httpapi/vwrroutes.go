@@ -15,7 +15,7 @@ import (
 
 // registerVWR registers the verbs of AWS Virtual Waiting Room without Huma, whose errors have another format.
 func (a *API) registerVWR(described *huma.OpenAPI, e *echo.Echo) {
-	handlers := &vwr.Handlers{Rooms: a.visitors.Rooms, Visitors: a.visitors}
+	handlers := &vwr.Handlers{Rooms: a.visitors.Rooms, Visitors: a.visitors, Issuers: a.vwrIssuers}
 	private := e == a.internal
 	for _, v := range vwr.Verbs {
 		if v.Private && !private {

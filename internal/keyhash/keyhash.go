@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash"
+	"strings"
 	"sync"
 )
 
@@ -22,6 +23,15 @@ type Digest [16]byte
 
 // String returns 22 characters of A-Z a-z 0-9 - _.
 func (d Digest) String() string { return base64.RawURLEncoding.EncodeToString(d[:]) }
+
+// Decode decodes a text that was signed, or is compared. It accepts one spelling of each value: package base64 ignores line breaks and, unless
+// it is strict, the last bits, so that a signed text would have many valid ones.
+func Decode(encoding *base64.Encoding, text string) ([]byte, error) {
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		return nil, base64.CorruptInputError(i)
+	}
+	return encoding.Strict().DecodeString(text)
+}
 
 // Derive returns a key for one use, of 32 bytes, from a secret that has several: what is made with the key has no meaning elsewhere.
 func Derive(secret []byte, use string) []byte {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -231,7 +232,7 @@ func (c *evidence) receipts(f *rehearse.Finding) {
 		var claims struct{ Leaf string }
 		_, rest, _ := strings.Cut(v.receipt, ".")
 		payload, _, _ := strings.Cut(rest, ".")
-		text, err := base64.RawURLEncoding.DecodeString(payload)
+		text, err := keyhash.Decode(base64.RawURLEncoding, payload)
 		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s is not in the list", v.receipt, v.user)
 	})
 }

@@ -78,7 +78,7 @@ func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
 		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded, Invariants: measured.Invariants},
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified, Outdated: p.outdated,
-		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, TrustedProxies: cfg.TrustedProxies,
+		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, VWRIssuers: cfg.VWRIssuers, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	}
 	if c.Semaphores, err = p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{

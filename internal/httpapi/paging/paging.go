@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // Paging is the parameters of a list.
@@ -61,7 +62,7 @@ func Cursor(after []byte) *string {
 
 // ParseCursor is the reverse of Cursor.
 func ParseCursor(s string) ([]byte, error) {
-	after, err := base64.RawURLEncoding.DecodeString(s)
+	after, err := keyhash.Decode(base64.RawURLEncoding, s)
 	if err != nil {
 		return nil, InvalidCursor()
 	}

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -126,7 +127,9 @@ type tokens struct {
 func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 	var opts waitingroom.TokenOptions
 	if in.private {
-		opts.Issuer = in.fields["issuer"]
+		if opts.Issuer = in.fields["issuer"]; opts.Issuer != "" && opts.Issuer != waitingroom.Issuer && !slices.Contains(h.Issuers, opts.Issuer) {
+			return nil, problem.InvalidAt("body.issuer", fmt.Sprintf("must be %s, or one of VWR_ISSUERS, got %q", waitingroom.Issuer, input.Shortened(opts.Issuer)))
+		}
 		if in.fields["validity_period"] != "" {
 			seconds, err := in.number("validity_period")
 			if err != nil {
@@ -136,9 +139,6 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 				return nil, problem.InvalidAt("body.validity_period", "must be 1 to "+strconv.Itoa(most)+" seconds")
 			}
 			opts.Lifetime = time.Duration(seconds) * time.Second
-		}
-		if utf8.RuneCountInString(opts.Issuer) > maxIssuer {
-			return nil, problem.InvalidAt("body.issuer", fmt.Sprintf("must have at most %d characters", maxIssuer))
 		}
 	}
 	room, who, place, err := h.visitor(ctx, in)

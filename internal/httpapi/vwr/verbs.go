@@ -85,7 +85,7 @@ var Verbs = []Verb{
 		Roles:  auth.ForServices,
 		answer: (*Handlers).generateToken, takes: []field{
 			eventID, requestID,
-			{name: "issuer", kind: huma.TypeString, most: new(maxIssuer), doc: "Claim iss; default: that of passes", private: true},
+			{name: "issuer", kind: huma.TypeString, doc: "Claim iss: tidegate, or one of VWR_ISSUERS. Default: tidegate", private: true},
 			{name: "validity_period", kind: huma.TypeInteger, doc: "Seconds from the first call, at most as long as the pass; default: as long", private: true},
 		},
 		answers: tokens{}, failures: []int{202, 400, 410}, cache: noStore,

@@ -24,6 +24,7 @@ const Path = "/vwr"
 type Handlers struct {
 	Rooms    *waitingroom.Service
 	Visitors *rooms.Visitors
+	Issuers  []string // that services may ask for, besides our own
 }
 
 // failure is an error in AWS' form, with its status. 202 is one of them: the client is to ask again.
