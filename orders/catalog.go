@@ -118,6 +118,7 @@ func (w *catalogWatch) loadCatalog(ctx context.Context) error {
 			return err
 		}
 		ids = &key
+		w.idKey.Store(ids)
 	}
 	w.replace(ctx, before, newCatalog(w.core, sales, version, ids, before))
 	return nil

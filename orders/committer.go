@@ -228,7 +228,7 @@ func (c *committer) write(ctx context.Context, part []Reservation) ([]Verdict, [
 		return append(left, right...), append(leftErrs, rightErrs...)
 	case errors.Is(err, ErrPoison):
 		c.opts.Logger.ErrorContext(ctx, "the database refuses an order; it is a dead letter now",
-			slog.String("order_id", part[0].ID.String()), slog.Any("error", err))
+			slog.String("order_id", c.Shown(part[0].ID, part[0].Buyer).String()), slog.Any("error", err))
 		return []Verdict{{Status: StatusAccepted}}, []error{c.store.AddDeadLetter(ctx, part[0], err.Error())}
 	}
 	for i := range failures {
@@ -297,7 +297,7 @@ func (c *committer) releaseRejected(ctx context.Context, r *Reservation, v Verdi
 	}
 	if err != nil {
 		c.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
-			slog.String("order_id", r.ID.String()), slog.Any("error", err))
+			slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.Any("error", err))
 	}
 	if units > 0 {
 		c.notifier.publish(ctx, notification{Item: r.ID.item()}) // they are on sale again
@@ -305,5 +305,5 @@ func (c *committer) releaseRejected(ctx context.Context, r *Reservation, v Verdi
 	if v.Status != StatusRejected {
 		return
 	}
-	c.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", r.ID.String()), slog.String("reason", string(v.Reason)))
+	c.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.String("reason", string(v.Reason)))
 }

@@ -30,6 +30,7 @@ type core struct {
 	commits    liveness.Pulse         // this process commits orders, or has proved that it could
 	foreign    atomic.Bool            // the database and Redis do not belong together
 	owned      atomic.Pointer[string] // identity of the database in Redis when they last belonged together
+	idKey      atomic.Pointer[IDKey]  // nil before it is loaded
 	*signals
 }
 

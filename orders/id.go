@@ -1,6 +1,8 @@
 package orders
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // ID names an order: a version 8 UUID (RFC 9562) of
@@ -68,6 +72,54 @@ func (k *IDKey) issued(id ID) bool {
 	}
 	want := k.signed(id)
 	return subtle.ConstantTimeCompare(id[:], want[:]) == 1
+}
+
+// reference returns another name of an order, in the form of an id that is none. Only the key connects the two, and resolve is the reverse.
+func (k *IDKey) reference(id ID) (ref ID) {
+	k.referring().Encrypt(ref[:], id[:])
+	return ref
+}
+
+func (k *IDKey) resolve(ref ID) (id ID) {
+	k.referring().Decrypt(id[:], ref[:])
+	return id
+}
+
+func (k *IDKey) referring() cipher.Block {
+	block, err := aes.NewCipher(keyhash.Derive(k.Key, "order references"))
+	if err != nil {
+		panic(err) // the key has 32 bytes
+	}
+	return block
+}
+
+// Shown returns the name of an order in logs, traces and lists for those who only look: its id, or a reference if it has no buyer. The id of
+// an anonymous order is a secret, with which anybody can cancel it. The zero ID: the key of references is not loaded yet.
+func (c *core) Shown(id ID, buyer string) ID {
+	if buyer != "" {
+		return id
+	}
+	key := c.idKey.Load()
+	if key == nil {
+		return ID{}
+	}
+	return key.reference(id)
+}
+
+// ParseShown reads an id, or what Shown returned, for callers who may see all orders. It returns ErrUnknownOrder for any other text. One
+// reference in two million reads as an id that was not issued.
+func (c *core) ParseShown(text string) (ID, error) {
+	id, err := ParseID(text)
+	key := c.idKey.Load()
+	if key == nil || err == nil && key.issued(id) {
+		return id, err
+	}
+	if u, err := uuid.Parse(text); err == nil && len(text) == 36 {
+		if of, err := ParseID(uuid.UUID(key.resolve(ID(u))).String()); err == nil && key.issued(of) {
+			return of, nil
+		}
+	}
+	return id, err
 }
 
 func (id ID) plain() bool { return id[0]&0x80 == 0 }

@@ -236,7 +236,8 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 					return nil, err
 				}
 				if err != nil { // logged only, so that it does not keep the sale closed
-					r.opts.Logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", pairs[i-1]),
+					id, _ := ParseID(pairs[i-1])
+					r.opts.Logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", r.Shown(id, "").String()),
 						slog.Int("bytes", len(pairs[i])), slog.Any("error", err))
 					continue
 				}

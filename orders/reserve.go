@@ -158,7 +158,7 @@ func (a *Attempt) Reserve(ctx context.Context) (Outcome, error) { return a.decid
 
 func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, err error) {
 	ctx, span := a.trace(ctx, mode)
-	defer func() { endReserve(span, &out, err) }()
+	defer func() { a.reserver.endReserve(span, &out, err) }()
 	rs, ci := a.reserver, a.cachedItem
 	if rs.over(&ci.sale.Sale) {
 		return Outcome{Reason: ReasonEnded}, nil
@@ -299,8 +299,8 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	}
 	o, err := a.reserver.reader.stored(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
-		a.reserver.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", held))
-		return Outcome{}, fmt.Errorf("%w: order %s is nowhere", ErrUnavailable, held)
+		a.reserver.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.user).String()))
+		return Outcome{}, fmt.Errorf("%w: the order is nowhere", ErrUnavailable)
 	} else if err != nil {
 		return Outcome{}, err
 	}

@@ -41,14 +41,14 @@ func (a *Attempt) trace(ctx context.Context, mode reserveMode) (context.Context,
 	return a.reserver.opts.Tracer.Start(ctx, name, trace.WithAttributes(attrSale.String(a.cachedItem.sale.ID), attrItem.String(a.cachedItem.item.ID)))
 }
 
-func endReserve(span trace.Span, out *Outcome, err error) {
+func (c *core) endReserve(span trace.Span, out *Outcome, err error) {
 	if span.IsRecording() {
 		fail(span, err)
 		if out.Reason != "" {
 			span.SetAttributes(attrReason.String(string(out.Reason)))
 		}
 		if out.Order.ID != (ID{}) {
-			span.SetAttributes(attrOrder.String(out.Order.ID.String()), attrReplayed.Bool(out.Replayed))
+			span.SetAttributes(attrOrder.String(c.Shown(out.Order.ID, out.Order.Buyer).String()), attrReplayed.Bool(out.Replayed))
 		}
 	}
 	span.End()
@@ -73,7 +73,7 @@ func (c *core) traceEnqueue(ctx context.Context, batch []offered, task, queue st
 		}
 		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 			messaging, semconv.MessagingOperationTypeSend, semconv.MessagingOperationName("enqueue"),
-			semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(task), attrOrder.String(o.r.ID.String()))}
+			semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(task), attrOrder.String(c.Shown(o.r.ID, o.r.Buyer).String()))}
 		if len(spans) > 0 {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: spans[0].SpanContext()}))
 		}

@@ -15,7 +15,7 @@ func TestNoTracerCostsNothing(t *testing.T) {
 	if allocated := testing.AllocsPerRun(100, func() {
 		ctx, span := a.trace(ctx, modeNew)
 		s.offer(Reservation{}, trace.SpanContextFromContext(ctx))
-		endReserve(span, &Outcome{Reason: ReasonSoldOut}, ErrUnavailable)
+		s.endReserve(span, &Outcome{Reason: ReasonSoldOut}, ErrUnavailable)
 		batch[0] = <-s.offers
 		if spans, headers := s.traceEnqueue(ctx, batch, "task", "queue"); spans != nil || headers != nil {
 			t.Error(spans, headers)

@@ -143,7 +143,7 @@ func (w *worker) handle(ctx context.Context, task *asynq.Task) (err error) {
 	if span.IsRecording() {
 		span.SetAttributes(semconv.MessagingBatchMessageCount(len(list)))
 		if r := &list[0]; len(list) == 1 {
-			span.SetAttributes(attrOrder.String(r.ID.String()), attrSale.String(r.Sale), attrItem.String(r.Item))
+			span.SetAttributes(attrOrder.String(w.Shown(r.ID, r.Buyer).String()), attrSale.String(r.Sale), attrItem.String(r.Item))
 		}
 	}
 	errs, err := w.committer.commit(ctx, list)

@@ -74,3 +74,87 @@ func TestOrdersWithoutAUser(t *testing.T) {
 		t.Errorf("%v, RateLimit %q", a, a.Header.Get("RateLimit"))
 	}
 }
+
+// TestReferencesOfAnonymousOrders: the id of an order without a user is a secret of its buyer. Whoever only looks sees a reference instead, in
+// lists, logs and the audit log, and can neither read nor change the order with it on the public listener.
+func TestReferencesOfAnonymousOrders(t *testing.T) {
+	p := startWith(t, map[string]string{"TOKENS_FILE": writeFile(t, "tokens.yaml", tokensOfAllRoles), "LOG_LEVEL": "debug"})
+	public, internal := p.URL("public"), p.URL("internal")
+	as := map[string][]string{"operator": {"X-Tidegate-Token", "token-of-an-operator"}, "admit": {"X-Tidegate-Token", "token-of-a-service"}, "viewer": {"X-Tidegate-Token", "token-of-a-viewer"}}
+	definition := strings.Replace(strings.Replace(servetest.Sale("ticket", 9), "{", `{"requires_user":false,`, 1), `"hold_ms":0`, `"hold_ms":900000`, 1)
+	servetest.OpenSale(t, internal, "open-day", definition, as["operator"]...)
+	bought := func(fields ...string) (id string) {
+		t.Helper()
+		var o order
+		servetest.Until(t, http.StatusAccepted, func() servetest.Answer {
+			return servetest.Call("POST", public+"/v1/sales/open-day/orders", `{"item":"ticket"}`, fields...)
+		}).Into(t, &o)
+		if look(t, p, o.OrderID, "alice").Status != "confirmed" {
+			t.Fatal(o)
+		}
+		return o.OrderID
+	}
+	alices, id, other := bought("X-User-ID", "alice"), bought("Idempotency-Key", rand.Text()), bought("Idempotency-Key", rand.Text())
+	type list struct{ Items []order }
+
+	reference := ""
+	for role, fields := range as {
+		for _, path := range []string{"/v1/sales/open-day/orders", "/v1/order-events"} {
+			var found list
+			servetest.Call("GET", internal+path, "", fields...).Into(t, &found)
+			if len(found.Items) != 3 || found.Items[0].OrderID != alices {
+				t.Fatalf("%s, %s: %+v", role, path, found)
+			}
+			switch shown := found.Items[1].OrderID; {
+			case role != "viewer" && shown != id:
+				t.Errorf("%s, %s: %s, want the id", role, path, shown)
+			case role == "viewer" && (shown == id || reference != "" && shown != reference):
+				t.Errorf("a viewer sees %s in %s, and %s elsewhere", shown, path, reference)
+			case role == "viewer":
+				reference = shown
+			}
+		}
+	}
+	for role, fields := range as {
+		for _, name := range []string{id, reference} {
+			var o order
+			a := servetest.Call("GET", internal+"/v1/orders/"+name, "", fields...)
+			a.Into(t, &o)
+			if want := map[bool]string{true: reference, false: id}[role == "viewer"]; a.Status != http.StatusOK || o.OrderID != want {
+				t.Errorf("%s reads %s: %v, want %s", role, name, a, want)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		method, url string
+		fields      []string
+		want        int
+	}{
+		{"GET", public + "/v1/orders/" + reference, nil, http.StatusNotFound},
+		{"POST", public + "/v1/orders/" + reference + "/cancel", nil, http.StatusNotFound},
+		{"POST", internal + "/v1/orders/" + reference + "/cancel", as["viewer"], http.StatusForbidden},
+		{"GET", public + "/v1/orders/" + id, nil, http.StatusOK},
+		{"POST", public + "/v1/orders/" + id + "/cancel", nil, http.StatusOK},
+		{"POST", internal + "/v1/orders/" + other + "/cancel", as["operator"], http.StatusOK},
+		{"POST", internal + "/v1/orders/" + reference + "/cancel", as["operator"], http.StatusOK}, // again: the same answer
+	} {
+		if a := servetest.Call(tt.method, tt.url, "", tt.fields...); a.Status != tt.want {
+			t.Errorf("%s %s: %v, want %d", tt.method, tt.url, a, tt.want)
+		}
+	}
+	for _, path := range []string{"/v1/audit", "/v1/sales/open-day/orders", "/v1/order-events", "/v1/sales/open-day/verify", "/v1/orders/dead"} {
+		a := servetest.Call("GET", internal+path, "", as["viewer"]...)
+		if a.Status != http.StatusOK || strings.Contains(string(a.Body), id) || strings.Contains(string(a.Body), other) {
+			t.Errorf("%s shows an id: %v", path, a)
+		}
+		if path == "/v1/audit" && !strings.Contains(string(a.Body), reference) {
+			t.Errorf("%s has no reference: %v", path, a)
+		}
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	if log := p.Output(); strings.Contains(log, id) || strings.Contains(log, other) || !strings.Contains(log, reference) || !strings.Contains(log, alices) {
+		t.Errorf("the log has an id of an anonymous order, or no reference, or no id of alice's order:\n%s", log)
+	}
+}

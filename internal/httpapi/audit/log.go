@@ -23,6 +23,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/loglimit"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // A Store stores what operators changed, like history.Changes.
@@ -171,10 +172,13 @@ func (l *Log) Note(ctx context.Context, action string, detail any, outcome error
 	}
 }
 
-// target returns the path of a request, without the id of a permit, which is a secret of its holder. It is found by the route,
-// because path segments such as the name of a user may contain anything.
+// target returns the path of a request, without the id of a permit, which is a secret of its holder, and with the reference of an anonymous
+// order instead of its id. They are found by the route, because path segments such as the name of a user may contain anything.
 func target(r *request.Info) string {
 	path := r.HTTP.URL.Path
+	if id := r.Echo.Param("id"); id != "" && r.Order != (orders.ID{}) {
+		return strings.Replace(path, id, r.Order.String(), 1)
+	}
 	if strings.HasSuffix(r.Echo.Path(), "/permits/:id") {
 		before, _, _ := strings.Cut(path, "/permits/")
 		return before + "/permits/…"

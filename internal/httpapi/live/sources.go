@@ -29,6 +29,7 @@ type Options struct {
 
 // Orders is what the page reads of an *orders.Service.
 type Orders interface {
+	Shown(id orders.ID, buyer string) orders.ID
 	SaleStates() ([]orders.SaleStatus, error)
 	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Backlog(ctx context.Context) (orders.Backlog, error)
@@ -241,7 +242,7 @@ func (p *Collector) queue(ctx context.Context) (livepage.Queue, error) {
 	letters, err := p.Orders.DeadLetters(ctx, orders.ID{}, mostDead)
 	for i := range letters {
 		r := &letters[i].Reservation
-		q.Dead = append(q.Dead, livepage.Dead{OrderID: r.ID.String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
+		q.Dead = append(q.Dead, livepage.Dead{OrderID: p.Orders.Shown(r.ID, r.Buyer).String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
 	}
 	return q, err
 }

@@ -38,10 +38,10 @@ type Info struct {
 	Echo    echo.Context // not valid after the response
 
 	// Attributes for logs and traces, as far as known.
-	Sale   string // an existing sale
-	Item   string // an existing item of that sale
-	Order  orders.ID
-	Reason string // of the problem in the response
+	Sale   string    // an existing sale
+	Item   string    // an existing item of that sale
+	Order  orders.ID // as Shown names it
+	Reason string    // of the problem in the response
 }
 
 type requestKey struct{}

@@ -17,6 +17,7 @@ type Changes struct{ Orders Changer }
 
 // A Changer changes orders.
 type Changer interface {
+	Namer
 	Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
 	Pay(ctx context.Context, id orders.ID, reference string) (orders.Payment, error)
 }
@@ -26,7 +27,7 @@ type cancelInput struct {
 }
 
 func (h *Changes) Cancel(ctx context.Context, in *cancelInput) (*orderOutput, error) {
-	id, err := request.OrderID(ctx, in.ID)
+	id, err := orderID(ctx, h.Orders, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +35,11 @@ func (h *Changes) Cancel(ctx context.Context, in *cancelInput) (*orderOutput, er
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), changeWithin)
 	defer done()
 	o, err := h.Orders.Cancel(ctx, id, viewer)
+	record(ctx, h.Orders, &o)
 	if err != nil {
 		return nil, err
 	}
-	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o, viewer)}, nil
+	return &orderOutput{CacheControl: "no-store", Body: viewOrder(ctx, h.Orders, &o, viewer)}, nil
 }
 
 type payInput struct {
@@ -62,7 +64,7 @@ type payOutput struct {
 }
 
 func (h *Changes) Pay(ctx context.Context, in *payInput) (*payOutput, error) {
-	id, err := request.OrderID(ctx, in.ID)
+	id, err := orderID(ctx, h.Orders, in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ type DeadLetters struct{ Orders Replayer }
 
 // A Replayer lists dead letters, and commits their orders again.
 type Replayer interface {
+	Namer
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Replay(ctx context.Context, id orders.ID) (orders.Order, error)
 }
@@ -43,13 +44,14 @@ func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Outp
 	if err != nil {
 		return nil, err
 	}
-	return paging.Of(list, len(list) == in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
+	view := func(d *orders.DeadLetter) deadLetterView { return h.view(ctx, d) }
+	return paging.Of(list, len(list) == in.Limit, view, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
 }
 
-func viewDeadLetter(d *orders.DeadLetter) deadLetterView {
+func (h *DeadLetters) view(ctx context.Context, d *orders.DeadLetter) deadLetterView {
 	o := d.Reservation.Accepted()
 	view := deadLetterView{
-		OrderID: o.ID.String(), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
+		OrderID: shownTo(ctx, h.Orders, o.ID, o.Buyer), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
 		AcceptedAt: jsontime.Instant(o.AcceptedAt), RefusedAt: jsontime.Instant(d.At), Reason: d.Reason,
 	}
 	if view.Units == nil {
@@ -63,14 +65,15 @@ type replayInput struct {
 }
 
 func (h *DeadLetters) Replay(ctx context.Context, in *replayInput) (*orderOutput, error) {
-	id, err := request.OrderID(ctx, in.ID)
+	id, err := orderID(ctx, h.Orders, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	viewer := request.Of(ctx).Viewer()
 	o, err := h.Orders.Replay(context.WithoutCancel(ctx), id)
+	record(ctx, h.Orders, &o)
 	if err != nil {
 		return nil, err
 	}
-	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o, viewer)}, nil
+	return &orderOutput{CacheControl: "no-store", Body: viewOrder(ctx, h.Orders, &o, viewer)}, nil
 }

@@ -19,6 +19,7 @@ type Feed struct {
 
 // Events reads the feed, and waits for the next event if there is none.
 type Events interface {
+	Namer
 	Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error)
 }
 
@@ -68,7 +69,7 @@ func (h *Feed) Events(ctx context.Context, in *eventsInput) (*eventsOutput, erro
 	for i := range events {
 		e := &events[i]
 		out.Body.Items[i] = eventView{
-			Seq: e.Seq, At: jsontime.Instant(e.At), OrderID: e.OrderID.String(), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
+			Seq: e.Seq, At: jsontime.Instant(e.At), OrderID: shownTo(ctx, h.Orders, e.OrderID, e.Buyer), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
 			Units: e.Units, Status: e.Status, Reason: e.Reason, Action: e.Action, Reference: e.Reference,
 		}
 		if e.Units == nil {

@@ -43,6 +43,6 @@ func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*p
 	if err != nil {
 		return nil, err
 	}
-	view := func(o *orders.Order) orderView { return viewOrder(o, q.Viewer) }
+	view := func(o *orders.Order) orderView { return viewOrder(ctx, h.Orders, o, q.Viewer) }
 	return paging.Of(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
 }

@@ -26,7 +26,7 @@ type orderOutput struct {
 type orderView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	OrderID     string        `json:"order_id" format:"uuid"`
+	OrderID     string        `json:"order_id" format:"uuid" doc:"For viewers, a reference of an order without a user: the internal listener takes it for the id"`
 	Status      orders.Status `json:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
 	Sale        string        `json:"sale"`
 	Item        string        `json:"item"`
@@ -41,7 +41,7 @@ type orderView struct {
 }
 
 func (h *Reader) Order(ctx context.Context, in *orderInput) (*orderOutput, error) {
-	id, err := request.OrderID(ctx, in.ID)
+	id, err := orderID(ctx, h.Orders, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,11 @@ func (h *Reader) Order(ctx context.Context, in *orderInput) (*orderOutput, error
 	viewer := r.Viewer()
 	r.Slot.Leave()
 	o, err := h.order(ctx, id, viewer, in)
+	record(ctx, h.Orders, &o)
 	if err != nil {
 		return nil, err
 	}
-	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o, viewer)}, nil
+	return &orderOutput{CacheControl: "no-store", Body: viewOrder(ctx, h.Orders, &o, viewer)}, nil
 }
 
 // order waits for a change if it is asked to and may.
@@ -67,9 +68,9 @@ func (h *Reader) order(ctx context.Context, id orders.ID, viewer orders.Viewer, 
 	return h.Orders.Order(ctx, id, viewer)
 }
 
-func viewOrder(o *orders.Order, by orders.Viewer) orderView {
+func viewOrder(ctx context.Context, names Namer, o *orders.Order, by orders.Viewer) orderView {
 	v := orderView{
-		OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
+		OrderID: shownTo(ctx, names, o.ID, o.Buyer), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
 		AcceptedAt: jsontime.Instant(o.AcceptedAt), ConfirmedAt: jsontime.InstantOrNull(o.ConfirmedAt), PayBefore: jsontime.InstantOrNull(o.PayBefore),
 		Reason: o.Reason, PollAfterMS: pollAfter(o),
 	}

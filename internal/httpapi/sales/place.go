@@ -39,6 +39,7 @@ type Placer struct {
 
 // A Preparer validates requests for orders.
 type Preparer interface {
+	Namer
 	Prepare(orders.Request) (Attempt, error)
 }
 
@@ -141,7 +142,7 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 			return nil, err
 		}
 	}
-	r.Order = out.Order.ID
+	record(ctx, h.Orders, &out.Order)
 	if !out.Admitted() {
 		return nil, refusalProblem(&out)
 	}

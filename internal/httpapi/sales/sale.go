@@ -20,6 +20,7 @@ type MayWait = func(ctx context.Context) (waiting context.Context, end func(), o
 
 // A Source reads sales and orders.
 type Source interface {
+	Namer
 	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
 	Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
