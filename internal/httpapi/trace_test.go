@@ -207,7 +207,7 @@ func TestWhateverLogsWithinARequestNamesIt(t *testing.T) {
 	b.logged.Reset()
 	b.gate.err, b.orders.err = nil, fmt.Errorf("it rained")
 	call(b.Public(), "GET", "/v1/orders/"+confirmed.ID.String(), "")
-	if want := "order_id=" + confirmed.ID.String(); !strings.Contains(b.logged.String(), want) {
+	if want := "order_id=" + b.orders.Shown(confirmed.ID, "").String(); !strings.Contains(b.logged.String(), want) {
 		t.Errorf("no %s in %s", want, b.logged)
 	}
 
