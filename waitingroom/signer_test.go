@@ -293,7 +293,7 @@ func verifiedBy(set jose.JSONWebKeySet, text string) (claims map[string]any, err
 }
 
 // TestAPassOfADroppedSecret: a token of Tokens names its place by a text of the secret. When the secret is dropped and the key of passes stays,
-// nobody can say whether the place was given up, so the token is refused. Passes, which have the number, go on.
+// it is unknown whether the place was given up, so the token is refused. Passes, which have the number, go on.
 func TestAPassOfADroppedSecret(t *testing.T) {
 	key := must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
 	newer := []byte("a newer secret of thirty-two bytes")

@@ -18,7 +18,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
-// endsWithin is how long an answer may go on after the program has learnt that its token is not valid any more.
+// endsWithin is how long an answer may go on after the program refuses a new request with the same token.
 const endsWithin = 2 * time.Second
 
 // lastingCalls are the calls whose answers wait or stream, by listener and operation. {order} and {after} are replaced.

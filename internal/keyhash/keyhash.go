@@ -30,7 +30,7 @@ func Decode(encoding *base64.Encoding, text string) ([]byte, error) {
 	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 		return nil, base64.CorruptInputError(i)
 	}
-	return encoding.Strict().DecodeString(text)
+	return encoding.Strict().DecodeString(text) //nolint:forbidigo // this is the function to use
 }
 
 // Derive returns a key for one use, of 32 bytes, from a secret that has several: what is made with the key has no meaning elsewhere.

@@ -49,7 +49,7 @@ func TestSlowReaders(t *testing.T) {
 	})
 }
 
-// A file ends with the context of its request, and says why: a reader whose token was removed gets no further part.
+// A file ends with the context of its request, with its cause as the error: a reader whose token was removed gets no further part.
 func TestRevokedReaders(t *testing.T) {
 	revoked := errors.New("revoked")
 	for _, parts := range []int{0, 1} {
