@@ -40,8 +40,6 @@ var (
 	requestID = field{name: "request_id", kind: huma.TypeString, doc: "What assign_queue_num answered"}
 )
 
-// maxIssuer is the maximum length of the claim iss in characters.
-const maxIssuer = 255
 
 const (
 	noStore    = "no-store"
