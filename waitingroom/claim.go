@@ -70,6 +70,7 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	}
 	active, claimed, rt := f.active, f.claimed, r.roomTime(r.now)
 	for _, c := range calls {
+		c.Out, c.Err = nil, nil
 		p := found[c.In.subject]
 		if p == nil {
 			c.Err = ErrNotJoined

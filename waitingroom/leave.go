@@ -110,8 +110,8 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		if len(found) != 1 {
 			return ErrNotJoined
 		}
-		if p = found[0]; n == 1 {
-			finished = true
+		p, finished = found[0], n == 1
+		if finished {
 			return nil
 		}
 		switch state := p.state(r, p.position, r.now); state {

@@ -50,7 +50,7 @@ func (s *Service) pruneRoom(ctx context.Context, r *room) error {
 func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) {
 	deleted := false
 	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
-		more = false
+		more, deleted = false, false
 		n, err := s.store.exec(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, old.Room)
 		if err != nil || n == 0 { // another process has deleted it
 			return err

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/tidegate/tidegate/internal/transaction"
 )
 
 // Store keeps rooms and places in the tables that package migrations creates. Make it with Postgres or SQLite; it is safe for concurrent
@@ -70,21 +72,21 @@ type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// inTx runs fn in a transaction.
+// inTx runs fn in a transaction, which is repeated as package transaction describes.
 func (s *Store) inTx(ctx context.Context, fn func(*sql.Tx) error) error {
 	if s.writing != nil {
 		s.writing.Lock()
 		defer s.writing.Unlock()
 	}
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return unavailable(err)
+	var of error // fn's, which may be a refusal
+	err := transaction.SQL(ctx, s.db, func(tx *sql.Tx) error {
+		of = fn(tx)
+		return of
+	})
+	if of != nil {
+		return of
 	}
-	defer func() { _ = tx.Rollback() }() // no effect after a commit
-	if err := fn(tx); err != nil {
-		return err
-	}
-	return unavailable(tx.Commit())
+	return unavailable(err)
 }
 
 // each calls scan for every row of a query.

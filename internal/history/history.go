@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/tidegate/tidegate/internal/sqltime"
+	"github.com/tidegate/tidegate/internal/transaction"
 )
 
 // ErrUnavailable is in the errors of reading from a database that does not answer.
@@ -29,17 +30,15 @@ func SQLite(db *sql.DB) *History { return &History{db, sqltime.SQLite, pruneBatc
 
 // record keeps n events, or none.
 func (h *History) record(ctx context.Context, n int, insert func(tx *sql.Tx, i int) error) error {
-	tx, err := h.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("history: record: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	for i := range n {
-		if err := insert(tx, i); err != nil {
-			return fmt.Errorf("history: record: %w", err)
+	err := transaction.SQL(ctx, h.db, func(tx *sql.Tx) error {
+		for i := range n {
+			if err := insert(tx, i); err != nil {
+				return err
+			}
 		}
-	}
-	if err := tx.Commit(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("history: record: %w", err)
 	}
 	return nil

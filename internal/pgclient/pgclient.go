@@ -38,7 +38,16 @@ var parameters = map[string]string{
 	"statement_timeout": "30s",
 	// Our transactions never pause. That of a stopped process would hold locks that a recovery waits for.
 	"idle_in_transaction_session_timeout": "5s",
+	"default_transaction_isolation":       isolation,
+	// Waiting for a lock is normal, and statement_timeout bounds it.
+	"lock_timeout": "0",
 }
+
+// isolation is what statements rely on: after waiting for a row they continue with its newest version. With any other, they fail.
+const isolation = "read committed"
+
+// always are parameters that poolers accept, and that no URL may change, because package pgx sends and reads text as they say.
+var always = map[string]string{"client_encoding": "UTF8", "standard_conforming_strings": "on"}
 
 // Check returns an error if url is not a URL that Open accepts.
 func Check(url string) error {
@@ -57,6 +66,9 @@ func parse(url string, maxConns int32) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("target_session_attrs=%s selects a standby, and orders have to be written: leave it out", m[1])
 	}
 	cc := c.ConnConfig
+	if level, ok := cc.RuntimeParams["default_transaction_isolation"]; ok && level != isolation {
+		return nil, fmt.Errorf("default_transaction_isolation must be %q, got %q: leave it out", isolation, level)
+	}
 	switch cc.DefaultQueryExecMode {
 	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
 		return nil, fmt.Errorf("default_query_exec_mode=%s cannot send all types: leave it out, or set cache_describe, which needs no prepared statements either",
@@ -103,7 +115,7 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 		return err
 	}
 	unprepared(c.ConnConfig) // each statement runs once, so preparing it does not pay
-	pool, err := open(ctx, c, &pooling{log: log}, "tidegate-migrate", nil)
+	pool, err := open(ctx, c, &pooling{log: log}, "tidegate-migrate", map[string]string{"default_transaction_isolation": isolation, "lock_timeout": "0"})
 	if err != nil {
 		return err
 	}
@@ -121,6 +133,7 @@ func open(ctx context.Context, c *pgxpool.Config, p *pooling, program string, pa
 			given[name], p.ours[name] = value, value
 		}
 	}
+	maps.Copy(given, always)
 	given["application_name"] = cmp.Or(given["application_name"], program)
 	c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.ConnConfig.OnPgError = p.onError
@@ -229,6 +242,9 @@ func (p *pooling) probe(ctx context.Context, c *pgx.ConnConfig) error {
 		advice := fmt.Sprintf("ALTER ROLE %s SET %s = '%s'", pgx.Identifier{c.User}.Sanitize(), name, p.ours[name])
 		if name == "synchronous_commit" && value == "off" {
 			return fmt.Errorf("synchronous_commit is off, and the pooler in front of Postgres does not let it be set, so a crash would lose confirmed orders: run %s", advice)
+		}
+		if name == "default_transaction_isolation" {
+			return fmt.Errorf("default_transaction_isolation is %s, and the pooler in front of Postgres does not let it be set, so calls that arrive at the same time would fail: run %s", value, advice)
 		}
 		missing = append(missing, advice)
 	}

@@ -84,7 +84,7 @@ func TestWhatAPoolerDoesNotSet(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	admin, _ := open(t, server.URL())
 	for name, config := range map[string]string{
-		"refused": "", "ignored": "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,synchronous_commit",
+		"refused": "", "ignored": "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,synchronous_commit,default_transaction_isolation,lock_timeout",
 	} {
 		pooler := testenv.StartPgBouncer(t, server, "transaction", config)
 		fresh := func() { // the pooler's connections have the settings of the role from their start
@@ -104,7 +104,13 @@ func TestWhatAPoolerDoesNotSet(t *testing.T) {
 		if err := pool.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), `ALTER ROLE "postgres" SET synchronous_commit = 'on'`) {
 			t.Errorf("%s: synchronous_commit is off: %v", name, err)
 		}
-		exec(t, admin, `ALTER ROLE postgres RESET synchronous_commit`, `ALTER ROLE postgres SET statement_timeout = '30s'`, `ALTER ROLE postgres SET idle_in_transaction_session_timeout = '5s'`)
+		exec(t, admin, `ALTER ROLE postgres RESET synchronous_commit`, `ALTER ROLE postgres SET default_transaction_isolation = 'repeatable read'`)
+		fresh()
+		pool, _ = open(t, pooler.URL())
+		if err := pool.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), `ALTER ROLE "postgres" SET default_transaction_isolation = 'read committed'`) {
+			t.Errorf("%s: the isolation level is repeatable read: %v", name, err)
+		}
+		exec(t, admin, `ALTER ROLE postgres RESET default_transaction_isolation`, `ALTER ROLE postgres SET statement_timeout = '30s'`, `ALTER ROLE postgres SET idle_in_transaction_session_timeout = '5s'`)
 		fresh()
 		pool, log = open(t, pooler.URL())
 		if exec(t, pool, `SELECT 1`); log.Len() > 0 {

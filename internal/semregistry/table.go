@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/sqltime"
+	"github.com/tidegate/tidegate/internal/transaction"
 )
 
 // A Table stores definitions. Make it with Postgres or SQLite; it is safe for concurrent use. The caller closes the database.
@@ -89,40 +90,37 @@ func (t *Table) get(ctx context.Context, name string) (Entry, error) {
 // change calls alter with the entry while its row is locked, and stores the result unless alter returns an error. If there was no entry,
 // fresh is true and the entry is new.
 func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fresh bool) error) (Entry, error) {
-	tx, err := t.db.BeginTx(ctx, nil)
-	if err != nil {
-		return Entry{}, err
-	}
-	defer func() { _ = tx.Rollback() }() // no effect after a commit
-	result, err := tx.ExecContext(ctx, `INSERT INTO semaphores (name) VALUES ($1) ON CONFLICT (name) DO NOTHING`, name)
-	if err != nil {
-		return Entry{}, err
-	}
-	inserted, err := result.RowsAffected()
-	if err != nil {
-		return Entry{}, err
-	}
-	// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.
-	e, err := scan(tx.QueryRowContext(ctx, `UPDATE semaphores SET name = name WHERE name = $1 RETURNING `+columns, name).Scan)
-	if err != nil {
-		return Entry{}, err
-	}
-	if err := alter(&e, inserted > 0); err != nil {
-		return Entry{}, err
-	}
-	var fileLimit, fileLease, setLimit, setLease, setBy, setAt any
-	if e.File != nil {
-		fileLimit, fileLease = e.File.Limit, e.File.Lease.Milliseconds()
-	}
-	if e.Set != nil {
-		setLimit, setLease, setBy, setAt = e.Set.Limit, e.Set.Lease.Milliseconds(), e.Set.By, t.write(e.Set.At)
-	}
-	if _, err := tx.ExecContext(ctx, `UPDATE semaphores
-		SET file_limit = $2, file_lease_ms = $3, set_limit = $4, set_lease_ms = $5, set_by = $6, set_at = $7 WHERE name = $1`,
-		name, fileLimit, fileLease, setLimit, setLease, setBy, setAt); err != nil {
-		return Entry{}, err
-	}
-	return e, tx.Commit()
+	var e Entry
+	err := transaction.SQL(ctx, t.db, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `INSERT INTO semaphores (name) VALUES ($1) ON CONFLICT (name) DO NOTHING`, name)
+		if err != nil {
+			return err
+		}
+		inserted, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.
+		e, err = scan(tx.QueryRowContext(ctx, `UPDATE semaphores SET name = name WHERE name = $1 RETURNING `+columns, name).Scan)
+		if err != nil {
+			return err
+		}
+		if err := alter(&e, inserted > 0); err != nil {
+			return err
+		}
+		var fileLimit, fileLease, setLimit, setLease, setBy, setAt any
+		if e.File != nil {
+			fileLimit, fileLease = e.File.Limit, e.File.Lease.Milliseconds()
+		}
+		if e.Set != nil {
+			setLimit, setLease, setBy, setAt = e.Set.Limit, e.Set.Lease.Milliseconds(), e.Set.By, t.write(e.Set.At)
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE semaphores
+			SET file_limit = $2, file_lease_ms = $3, set_limit = $4, set_lease_ms = $5, set_by = $6, set_at = $7 WHERE name = $1`,
+			name, fileLimit, fileLease, setLimit, setLease, setBy, setAt)
+		return err
+	})
+	return e, err
 }
 
 func scan(row func(...any) error) (e Entry, err error) {

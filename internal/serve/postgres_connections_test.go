@@ -43,7 +43,7 @@ func (s shop) verified() {
 // TestPgBouncer: a pooler as its package configures it, which refuses the parameters of a session, and with the parameters ignored.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
-	const ignored = "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,synchronous_commit"
+	const ignored = "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,synchronous_commit,default_transaction_isolation,lock_timeout"
 	for name, c := range map[string]struct {
 		mode, config, url string
 		role              string // statements
@@ -105,7 +105,7 @@ func TestWaysToSendStatements(t *testing.T) {
 		})
 	}
 	for _, parameters := range []string{
-		"default_query_exec_mode=exec", "default_query_exec_mode=simple_protocol", "target_session_attrs=standby", "target_session_attrs=prefer-standby", "target_session_attrs=read-only",
+		"default_query_exec_mode=exec", "default_query_exec_mode=simple_protocol", "target_session_attrs=standby", "target_session_attrs=prefer-standby", "target_session_attrs=read-only", "default_transaction_isolation=serializable",
 	} {
 		name, _, _ := strings.Cut(parameters, "=")
 		if err := startWorker(t, environment(testenv.Redis(t), databases.Postgres(t)+"&"+parameters)).Refused(); err == nil || !strings.Contains(err.Error(), name) {

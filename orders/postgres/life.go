@@ -16,7 +16,7 @@ import (
 func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (orders.Payment, error) {
 	p := orders.Payment{Order: id, Reference: reference}
 	errRecorded := errors.New("the reference is known")
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := s.inTx(ctx, "capture", func(tx pgx.Tx) error {
 		var err error
 		if p.Action, p.Status, err = pay(ctx, tx, id); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 		return err
 	})
 	if !errors.Is(err, errRecorded) {
-		return p, wrap("capture", err)
+		return p, err
 	}
 	var recorded [16]byte
 	err = s.pool.QueryRow(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = $1`,

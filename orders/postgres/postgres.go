@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/transaction"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -27,7 +28,7 @@ type Store struct {
 
 var _ orders.Store = (*Store)(nil)
 
-// New returns a store over a pool that the caller owns.
+// New returns a store over a pool that the caller owns. Its connections must use the isolation level read committed.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 // Ping returns an error unless the database answers.
@@ -54,8 +55,8 @@ const (
 // Lead holds an advisory lock in a transaction while fn runs. fn's context ends
 // when the lock may be lost.
 func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error) {
-	var failed error // of fn
-	err = s.inTx(ctx, "lead", func(tx pgx.Tx) error {
+	var failed error                                                      // of fn
+	err = wrap("lead", pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // never repeated, because fn has run
 		if _, err := tx.Exec(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`,
 			strconv.FormatInt(leaderSilence.Milliseconds(), 10)); err != nil {
 			return err
@@ -69,7 +70,7 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 		failed = fn(leading)
 		stop()
 		return g.Wait()
-	})
+	}))
 	if failed != nil {
 		err = failed
 	}
@@ -91,9 +92,9 @@ func keepAlive(ctx context.Context, tx pgx.Tx) error {
 	}
 }
 
-// inTx runs fn in one transaction.
+// inTx runs fn in one transaction, which is repeated as package transaction describes.
 func (s *Store) inTx(ctx context.Context, op string, fn func(pgx.Tx) error) error {
-	return wrap(op, pgx.BeginFunc(ctx, s.pool, fn))
+	return wrap(op, transaction.Repeat(func() error { return pgx.BeginFunc(ctx, s.pool, fn) }))
 }
 
 // wrap classifies errors by their SQLSTATE.

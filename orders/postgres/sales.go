@@ -86,6 +86,7 @@ func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale,
 	salt := make([]byte, 16)
 	rand.Read(salt)
 	err = s.inTx(ctx, "put sale", func(tx pgx.Tx) error {
+		added = nil
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO sales (sale, starts_at, ends_at, requires_user, hold_ms, salt)
 			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,

@@ -11,6 +11,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/tidegate/tidegate/internal/transaction"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
@@ -65,15 +66,7 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 func (s *Store) inTx(ctx context.Context, op string, fn func(*sql.Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return wrap(op, err)
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := fn(tx); err != nil {
-		return wrap(op, err)
-	}
-	return wrap(op, tx.Commit())
+	return wrap(op, transaction.SQL(ctx, s.db, fn))
 }
 
 // exec runs one statement in its own transaction.
