@@ -103,6 +103,9 @@ var raised = []struct{ alert, bad, good string }{
 	{"TidegateErrors", `tidegate_http_request_duration_seconds{listener="public",route="/a",code="500"} 0+1x70`, `tidegate_http_request_duration_seconds{listener="public",route="/a",code="500"} 0x50 5x19`}, // seldom called, and failed five times
 	{"TidegateAtCapacity", `tidegate_answers_total{answer="at_capacity"} 0+2x70; tidegate_answers_total{answer="admitted"} 0+8x70`, `tidegate_answers_total{answer="at_capacity"} 7x70; tidegate_answers_total{answer="admitted"} 0+8x70`},
 	{"TidegateDecisionsSlow", `tidegate_decision_duration_seconds 0.11x70`, `tidegate_decision_duration_seconds 0.09x70`},
+	{"TidegateDescriptors", `process_open_fds` + api + `} 900x70; process_max_fds` + api + `} 1024x70`, `process_open_fds` + api + `} 700x70; process_max_fds` + api + `} 1024x70; tidegate_http_connections_refused_total` + api + `,listener="public",cause="full"} 9x70`},
+	{"TidegateDescriptors", `tidegate_http_connections_refused_total` + api + `,listener="public",cause="full"} 0+1x70`, `tidegate_http_accept_errors_total` + api + `,listener="public"} 9x70`},
+	{"TidegateDescriptors", `tidegate_http_accept_errors_total` + api + `,listener="public"} 0+1x70`, `tidegate_http_connections_reclaimed_total` + api + `,listener="public"} 0+1x70`},
 	{"TidegatePostgresBusy", `tidegate_postgres_waited_seconds_total 0+30x70`, `tidegate_postgres_waited_seconds_total 0+1x70`},
 	{"TidegatePostgresBusy", `tidegate_postgres_gave_up_total 0+3x70`, `tidegate_postgres_gave_up_total 0+1x70`},
 	{"TidegateQueueOld", `tidegate_queue_oldest_pending_seconds{queue="q"} 61x70`, `tidegate_queue_oldest_pending_seconds{queue="q"} 59x70`},

@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
 		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc,
-		Linger: serve.Linger, KeepAlive: told.KeepAlive, Settle: func(ctx context.Context) error { return settle(ctx, svc) },
+		Linger: serve.Linger, KeepAlive: told.KeepAlive, Servers: 2 * r.Conns /* both ends */, Settle: func(ctx context.Context) error { return settle(ctx, svc) },
 		Ready: func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {
 			sale, err := openSample(ctx, svc)

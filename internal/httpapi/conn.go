@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // Listener turns the errors that net/http answers by itself, without calling a handler, into problems: for requests that it
@@ -78,7 +79,19 @@ func ownProblem(b []byte) []byte {
 	if _, said, ok := strings.Cut(line, ": "); ok {
 		p.Detail = said
 	}
+	return raw(code, p, "")
+}
+
+// raw returns a problem as it is sent over a connection that then ends; fields are further header fields, each with its line end.
+func raw(code string, p *problem.Problem, fields string) []byte {
 	body, _ := json.Marshal(p) // of strings and a number: cannot fail
-	return fmt.Appendf(nil, "%s%s %s\r\nContent-Type: application/problem+json\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
-		ownStatusLine, code, http.StatusText(p.Status), len(body), body)
+	return fmt.Appendf(nil, "%s%s %s\r\nContent-Type: application/problem+json\r\nCache-Control: no-store\r\n%sConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+		ownStatusLine, code, http.StatusText(p.Status), fields, len(body), body)
+}
+
+// TooManyConnections returns the response to a connection that a listener has no room for.
+func TooManyConnections() []byte {
+	p := problem.New(string(orders.ReasonAtCapacity))
+	p.Detail = "Too many connections are open."
+	return raw(strconv.Itoa(p.Status), p, "Retry-After: 1\r\n")
 }

@@ -26,6 +26,7 @@ type Redis struct {
 	Logins    redis.UniversalClient // with a longer timeout: counts of requests that timed out are not reverted
 	Queue     redis.UniversalClient
 	Trips     map[string]*trips // of each client: decisions, logins, queue
+	Conns     int               // that the clients may make, if a cluster has no more servers than the URL names
 
 	queue *redisclient.Client // closes Queue
 }
@@ -94,6 +95,9 @@ func (o redisOptions) open(timeout time.Duration) (*Redis, error) {
 	r := &Redis{
 		Decisions: decider, Logins: redisclient.NewUniversal(&logins), Queue: queued.Queue(), queue: queued,
 		Trips: map[string]*trips{"decisions": {}, "logins": {}, "queue": {}},
+	}
+	for _, opts := range []*redis.UniversalOptions{o.decisions, &logins, o.queue} {
+		r.Conns += opts.PoolSize * max(len(opts.Addrs), 1)
 	}
 	for name, client := range r.clients() {
 		client.AddHook(r.Trips[name])

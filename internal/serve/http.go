@@ -57,7 +57,7 @@ func (p *Process) AddHTTP(ctx context.Context, cfg *config.Config, h HTTP) error
 	p.Background = append(p.Background, api.RunLive, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, p.Metrics.Verified) })
 	p.Drain = api.Drain
 	p.Listeners = append(p.Listeners,
-		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public(), Loaded: true},
+		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public(), Loaded: true, Public: true, Proxies: cfg.TrustedProxies},
 		Listener{Name: "internal", Addr: cfg.InternalListen, Handler: api.Internal()})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/connections"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/periodic"
@@ -47,7 +50,9 @@ type Listener struct {
 	Name    string
 	Addr    string
 	Handler http.Handler
-	Loaded  bool // it opens when the service has loaded what it needs to serve, so that no caller of a rolling restart is refused
+	Loaded  bool           // it opens when the service has loaded what it needs to serve, so that no caller of a rolling restart is refused
+	Public  bool           // it gets most of the connections, of which one address may hold half
+	Proxies []netip.Prefix // addresses that may hold all connections, besides this machine's
 }
 
 // A Process is the parts of one running program. The zero value is not usable: Log and Service are required, and AddHTTP
@@ -65,6 +70,7 @@ type Process struct {
 	Linger     time.Duration                 // after Drain, how long new connections are served, so that load balancers notice, and then how long idle ones stay; 0 = not at all
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Service is stopped; nil: the queue outlives the process
 	Ready      func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
+	Servers    int                           // connections to Redis and Postgres that the process may need
 	KeepAlive  time.Duration                 // of idle connections; 0 = httpapi.DefaultKeepAlive
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
 }
@@ -81,7 +87,11 @@ type Process struct {
 // It returns nil if only ctx ended and every step succeeded.
 func (p *Process) Run(ctx context.Context) error {
 	var draining atomic.Bool
-	servers, err := p.listen(ctx, &draining, func(l *Listener) bool { return !l.Loaded })
+	bounds, err := p.bounds()
+	if err != nil {
+		return err
+	}
+	servers, err := p.listen(ctx, bounds, &draining, func(l *Listener) bool { return !l.Loaded })
 	if err != nil {
 		return err
 	}
@@ -114,7 +124,7 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	loaded()
 	if leaving.Err() == nil {
-		late, err := p.listen(ctx, &draining, func(l *Listener) bool { return l.Loaded })
+		late, err := p.listen(ctx, bounds, &draining, func(l *Listener) bool { return l.Loaded })
 		for _, s := range late {
 			g.Go(s.serve)
 		}
@@ -204,20 +214,34 @@ type server struct {
 	name     string
 	listener net.Listener
 	http     *http.Server
-	open     atomic.Int64 // connections
+	bound    *connections.Bound
 }
 
 // connected reports whether some client has a connection.
-func (s *server) connected() bool { return s.open.Load() > 0 }
+func (s *server) connected() bool { return s.bound.Stats().Open > 0 }
 
-// count follows the connections.
-func (s *server) count(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.open.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		s.open.Add(-1)
+// bounds returns the bounds of the listeners' connections, by name, and adds their metrics.
+func (p *Process) bounds() (map[string]*connections.Bound, error) {
+	shares, err := connections.Divide(p.Servers, p.Log)
+	if err != nil {
+		return nil, err
 	}
+	bounds := make(map[string]*connections.Bound, len(p.Listeners))
+	for _, l := range p.Listeners {
+		opts := connections.Options{Name: l.Name, Most: shares.Internal, Refusal: httpapi.TooManyConnections(), Log: p.Log}
+		if l.Public {
+			opts.Most, opts.PerAddress = shares.Public, max(shares.Public/2, 1)
+			opts.Exempt = func(a netip.Addr) bool {
+				a = auth.Canonical(a)
+				return a.IsLoopback() || slices.ContainsFunc(l.Proxies, func(n netip.Prefix) bool { return n.Contains(a) })
+			}
+		}
+		bounds[l.Name] = connections.New(opts)
+	}
+	if p.Metrics != nil {
+		p.Metrics.Connections(bounds)
+	}
+	return bounds, nil
 }
 
 // leave makes each answer close its connection once the process is draining: a client whose connection is closed between two requests may be
@@ -235,7 +259,7 @@ func leave(next http.Handler, draining *atomic.Bool) http.Handler {
 var listenSettings = map[string]string{"public": "LISTEN", "internal": "INTERNAL_LISTEN", "worker": "WORKER_LISTEN"}
 
 // listen opens those listeners, all of them before one serves, so that a port in use fails the start.
-func (p *Process) listen(ctx context.Context, draining *atomic.Bool, those func(*Listener) bool) (servers []*server, err error) {
+func (p *Process) listen(ctx context.Context, bounds map[string]*connections.Bound, draining *atomic.Bool, those func(*Listener) bool) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -258,8 +282,8 @@ func (p *Process) listen(ctx context.Context, draining *atomic.Bool, those func(
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
 		serving := httpapi.Server(leave(l.Handler, draining), p.KeepAlive)
 		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and disconnects
-		s := &server{name: l.Name, listener: httpapi.Listener(listener), http: serving}
-		serving.ConnState = s.count
+		s := &server{name: l.Name, listener: bounds[l.Name].Listener(httpapi.Listener(listener)), http: serving, bound: bounds[l.Name]}
+		serving.ConnState = s.bound.State
 		servers = append(servers, s)
 	}
 	return servers, nil
