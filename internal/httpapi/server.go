@@ -18,6 +18,29 @@ const (
 // that the server is closing.
 const DefaultKeepAlive = 620 * time.Second
 
+// bodyWithin is how long a body may take to arrive, also what remains of it after the answer: a client that sends only half of one holds a
+// connection, and delays shutdown.
+const bodyWithin = 5 * time.Second
+
+// arriving gives each body bodyWithin, whatever handlers and frameworks set.
+func arriving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) == nil {
+			w = bodyWriter{w}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bodyWriter keeps the deadline of the request's body.
+type bodyWriter struct{ http.ResponseWriter }
+
+// SetReadDeadline is for http.ResponseController.
+func (bodyWriter) SetReadDeadline(time.Time) error { return nil }
+
+// Unwrap is for http.ResponseController.
+func (w bodyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // Server returns a server for one of the listeners. Its limits disconnect clients that are slow on purpose, and leave room for
 // the longest wait.
 // keepAlive is how long idle connections stay open; 0 = DefaultKeepAlive. It speaks HTTP/1 and, as gateways do, HTTP/2 without TLS.
@@ -27,7 +50,7 @@ func Server(handler http.Handler, keepAlive time.Duration) *http.Server {
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Protocols:         protocols,
-		Handler:           handler,
+		Handler:           arriving(handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		// After this time a handler's context also ends, because the server keeps reading to detect disconnects: it must be
 		// longer than any wait.
