@@ -7,8 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -49,29 +47,39 @@ type verifier struct {
 	notifier *notifier
 }
 
-// verifyInvariants checks what Redis and the database have of a sale. It returns the errors of Verify.
+// verifyInvariants checks what Redis and the database have of a sale. It returns the errors of Verify. The first look at the sale compares
+// sums, and shows in which slots breaches may be. If there are any, further looks compare these element by element.
 func (a *verifier) verifyInvariants(ctx context.Context, sale string) ([]Check, error) {
 	l, err := a.sales.find(ctx, sale)
 	if err != nil {
 		return nil, err
 	}
-	var breaches map[inspection.Breach]struct{}
-	var seen verifyTotals
-	for look := range verifyLooks {
-		if look > 0 && !periodic.Pause(ctx, verifyPause) {
-			return nil, ctx.Err()
-		}
-		now, totals, err := a.look(ctx, l)
-		if err != nil {
-			return nil, err
-		}
-		seen = totals
-		if breaches == nil {
-			breaches = now
-		}
-		maps.DeleteFunc(breaches, func(b inspection.Breach, _ struct{}) bool { _, still := now[b]; return !still })
-		if len(breaches) == 0 {
-			break
+	stock := 0
+	for i := range l.Items {
+		stock += l.Items[i].Stock
+	}
+	s := sieve{units: newSlots(stock), buyers: newSlots(stock)}
+	breaches, seen, err := a.look(ctx, l, &s)
+	if err != nil {
+		return nil, err
+	}
+	if differ := s.choose(); differ || len(breaches) > 0 {
+		breaches = nil
+		for range verifyLooks {
+			if !periodic.Pause(ctx, verifyPause) {
+				return nil, ctx.Err()
+			}
+			var now map[inspection.Breach]struct{}
+			if now, seen, err = a.look(ctx, l, &s); err != nil {
+				return nil, err
+			}
+			if breaches == nil {
+				breaches = now
+			}
+			maps.DeleteFunc(breaches, func(b inspection.Breach, _ struct{}) bool { _, still := now[b]; return !still })
+			if len(breaches) == 0 {
+				break
+			}
 		}
 	}
 	tasks, err := a.enqueuer.queued(ctx)
@@ -94,9 +102,10 @@ type verifyTotals struct {
 }
 
 // look takes one look, again if a server does not answer in time: reading twice changes nothing.
-func (a *verifier) look(ctx context.Context, l *listing) (breaches map[inspection.Breach]struct{}, sum verifyTotals, err error) {
+func (a *verifier) look(ctx context.Context, l *listing, s *sieve) (breaches map[inspection.Breach]struct{}, sum verifyTotals, err error) {
 	for try := 1; ; try++ {
-		breaches, sum, err = a.verifySale(ctx, l)
+		s.clear()
+		breaches, sum, err = a.verifySale(ctx, l, s)
 		if !errors.Is(err, ErrUnavailable) || try == verifyTries || !periodic.Pause(ctx, verifyPause) {
 			return breaches, sum, err
 		}
@@ -104,7 +113,7 @@ func (a *verifier) look(ctx context.Context, l *listing) (breaches map[inspectio
 }
 
 // verifySale reads the returns from the database, then every item in Redis, and then the database.
-func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.Breach]struct{}, verifyTotals, error) {
+func (a *verifier) verifySale(ctx context.Context, l *listing, s *sieve) (map[inspection.Breach]struct{}, verifyTotals, error) {
 	var sum verifyTotals
 	before, err := a.returns(ctx, l.ID)
 	if err != nil {
@@ -116,14 +125,14 @@ func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.B
 		if a.over(&l.Sale) {
 			continue
 		}
-		b, err := a.readItem(ctx, l.cached[it.ID], before[it.ID])
+		b, err := a.readItem(ctx, l.cached[it.ID], newVerifiedItem(it, s, before[it.ID]))
 		if err != nil {
 			return nil, sum, err
 		}
-		if err := a.readBuyersAndKeys(ctx, l.cached[it.ID], b); err != nil {
+		if err := a.readUnitsAndBuyers(ctx, l.cached[it.ID], b); err != nil {
 			return nil, sum, err
 		}
-		if b.owners, err = a.store.Owners(ctx, l.ID, it.ID); err != nil {
+		if err := a.store.Owners(ctx, l.ID, it.ID, b.addOwner); err != nil {
 			return nil, sum, err
 		}
 		sum.pending += b.pending
@@ -133,15 +142,21 @@ func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.B
 	if err != nil {
 		return nil, sum, err
 	}
+	keys := keyReader{verifier: a, l: l}
 	if err := a.store.Holdings(ctx, l.ID, func(h Holding) error {
-		if b, ok := all[h.Item]; ok {
-			b.holdings = append(b.holdings, h)
-			if h.Status == StatusAccepted {
-				sum.dead++
-			}
+		b, ok := all[h.Item]
+		if !ok {
+			return nil
 		}
-		return nil
+		b.addHolding(&h)
+		if h.Status == StatusAccepted {
+			sum.dead++
+		}
+		return keys.add(ctx, b, h)
 	}); err != nil {
+		return nil, sum, err
+	}
+	if err := keys.read(ctx); err != nil {
 		return nil, sum, err
 	}
 	if sum.database, err = a.store.Inspect(ctx, l.ID, expiredWithin); err != nil {
@@ -192,12 +207,10 @@ func (a *verifier) returns(ctx context.Context, sale string) (map[string]map[ID]
 	return coming, nil
 }
 
-// readItem reads an item's data in Redis.
-func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*Return) (*verifiedItem, error) {
-	b := &verifiedItem{item: ci.item, coming: make(map[ID]*Return, len(coming))}
-	maps.Copy(b.coming, coming)
+// readItem reads an item's counts and reservations in Redis.
+func (a *verifier) readItem(ctx context.Context, ci *cachedItem, b *verifiedItem) (*verifiedItem, error) {
 	args := []any{a.seen(ci)}
-	for id, r := range coming {
+	for id, r := range b.coming {
 		args = append(args, id.String(), r.BuyerHash)
 	}
 	reply, err := verifyScript.Run(ctx, a.base, ci.keys, args...).Slice()
@@ -210,7 +223,10 @@ func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*
 		return nil, ErrRecovering
 	}
 	d := decoder{reply: reply}
-	b.stock, b.next, b.returned, b.records = int(d.int64()), int(d.int64()), withoutSentinel(d.strings()), withoutSentinel(d.strings())
+	b.stock, b.next, b.returned = int(d.int64()), int(d.int64()), int(d.int64())
+	for _, record := range withoutSentinel(d.strings()) {
+		b.addRecord(record)
+	}
 	b.outbox, b.pending = int(d.int64()), int(d.int64())
 	for _, text := range d.strings() {
 		var id ID
@@ -227,42 +243,99 @@ func withoutSentinel(list []string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" || s == sentinel })
 }
 
-// readBuyersAndKeys reads an item's buyers and keys from Redis. It takes many round trips, between which the sale goes on: reading
-// those of a long sale at once would block Redis for a tenth of a second. An order that was reserved or ended after the item's
-// data was read is inconsistent in this look only.
-func (a *verifier) readBuyersAndKeys(ctx context.Context, ci *cachedItem, b *verifiedItem) error {
-	b.entries, b.keys = make(map[string]buyerEntry), make(map[string]string)
-	if err := a.scan(ctx, ci, buyersKey, func(buyer, text string) {
-		units, ids, _ := strings.Cut(text, " ")
-		n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
-		b.entries[buyer] = buyerEntry{n, ids}
+// readUnitsAndBuyers reads an item's returned units and buyers from Redis. It takes many round trips, between which the sale goes on:
+// reading those of a long sale at once would block Redis for a tenth of a second. What changes after the item's counts were read is
+// inconsistent in this look only.
+func (a *verifier) readUnitsAndBuyers(ctx context.Context, ci *cachedItem, b *verifiedItem) error {
+	if err := a.scan(ctx, ci, func(cursor uint64) *redis.ScanCmd {
+		return a.base.SScan(ctx, ci.keys[returnedKey], cursor, "", loadChunk)
+	}, func(units []string) {
+		for _, unit := range withoutSentinel(units) {
+			b.addReturned(unit)
+		}
 	}); err != nil {
 		return err
 	}
-	return a.scan(ctx, ci, requestKey, func(who, order string) {
-		b.keys[who], _, _ = strings.Cut(order, " ")
+	return a.scan(ctx, ci, func(cursor uint64) *redis.ScanCmd {
+		return a.base.HScan(ctx, ci.keys[buyersKey], cursor, "", loadChunk)
+	}, func(pairs []string) {
+		for i := 1; i < len(pairs); i += 2 {
+			if pairs[i-1] != sentinel {
+				b.addEntry(pairs[i-1], pairs[i])
+			}
+		}
 	})
 }
 
-// scan reads a hash in parts. It reads all fields that exist during the whole scan.
-func (a *verifier) scan(ctx context.Context, ci *cachedItem, key int, fn func(field, value string)) error {
+// scan reads a collection in parts. It reads all elements that exist during the whole scan.
+func (a *verifier) scan(ctx context.Context, ci *cachedItem, read func(cursor uint64) *redis.ScanCmd, fn func(elements []string)) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := a.base.HScan(ctx, ci.keys[key], cursor, "", loadChunk).Result()
-		if redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return a.forgotten(ci)
+		elements, next, err := read(cursor).Result()
+		if err := a.collectionError(ci, err); err != nil {
+			return err
 		}
-		if err != nil {
-			return unavailable(err)
-		}
-		for i := 1; i < len(pairs); i += 2 {
-			if pairs[i-1] != sentinel {
-				fn(pairs[i-1], pairs[i])
-			}
-		}
+		fn(elements)
 		if cursor = next; cursor == 0 {
 			return nil
 		}
 	}
+}
+
+// collectionError returns the error of a command that reads a collection of an item.
+func (a *verifier) collectionError(ci *cachedItem, err error) error {
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return a.forgotten(ci)
+	}
+	return unavailable(err)
+}
+
+// keyReader looks for the keys of orders in Redis, those of many orders at a time.
+type keyReader struct {
+	*verifier
+	l     *listing
+	items []*verifiedItem
+	list  []Holding
+}
+
+// add adds an order. Only rows matter after the first look.
+func (k *keyReader) add(ctx context.Context, b *verifiedItem, h Holding) error {
+	if !h.hasKey() || b.buyers.sums == nil && !b.isRow(h.BuyerHash) {
+		return nil
+	}
+	k.items, k.list = append(k.items, b), append(k.list, h)
+	if len(k.list) < loadChunk {
+		return nil
+	}
+	return k.read(ctx)
+}
+
+// read reads the keys of the orders that were added.
+func (k *keyReader) read(ctx context.Context) error {
+	byItem := make(map[*verifiedItem][]*Holding)
+	for i, b := range k.items {
+		byItem[b] = append(byItem[b], &k.list[i])
+	}
+	items := slices.Collect(maps.Keys(byItem))
+	replies := make([]*redis.SliceCmd, len(items))
+	_ = k.pipelined(ctx, len(items), func(p redis.Pipeliner, i int) { // each command has its error
+		var fields []string
+		for _, h := range byItem[items[i]] {
+			fields = append(fields, h.BuyerHash+*h.KeyHash)
+		}
+		replies[i] = p.HMGet(ctx, k.l.cached[items[i].item.ID].keys[requestKey], fields...)
+	})
+	for i, b := range items {
+		entries, err := replies[i].Result()
+		if err := k.collectionError(k.l.cached[b.item.ID], err); err != nil {
+			return err
+		}
+		for n, h := range byItem[b] {
+			entry, _ := entries[n].(string)
+			b.addKey(h, entry)
+		}
+	}
+	k.items, k.list = k.items[:0], k.list[:0]
+	return nil
 }
 
 // checks groups breaches by invariant, and describes what was compared if there are none.

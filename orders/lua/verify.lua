@@ -1,8 +1,8 @@
--- Reads everything that Verify compares.
+-- Reads the counts and the reservations that Verify compares.
 --
 -- KEYS  prelude.lua
 -- ARGV  1 counts that the caller has seen, then order id and buyer's hash of each order whose units are being returned
--- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
+-- Reply {stock, next, number of returned units, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
 --       whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
 --
 -- One step: reads in parts would be inconsistent while the sale runs.
@@ -22,7 +22,7 @@ end
 return {
   it.stock,
   it.next,
-  redis.call('SMEMBERS', returned),
+  it.back,
   redis.call('HVALS', pending),
   it.in_flight,
   redis.call('HLEN', pending) - it.marks,

@@ -16,10 +16,14 @@ const inspectLate = `
 
 // Inspect runs the queries one after the other. Changes between them can look like breaches, so the caller looks again.
 func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (inspection.Result, error) {
-	var in inspection.Result
+	var (
+		in          inspection.Result
+		first, last *string // there is no min(uuid) before Postgres 18
+	)
 	err := s.pool.QueryRow(ctx, `
-		SELECT count(*), count(*) FILTER (WHERE status = 'confirmed' AND pay_before <= now() AND pay_before > now() - $2::interval)
-		FROM orders WHERE sale = $1`, sale, late).Scan(&in.Orders, &in.Expiring)
+		SELECT count(*), count(*) FILTER (WHERE status = 'confirmed' AND pay_before <= now() AND pay_before > now() - $2::interval),
+		       min(order_id::text COLLATE "C"), max(order_id::text COLLATE "C")
+		FROM orders WHERE sale = $1`, sale, late).Scan(&in.Orders, &in.Expiring, &first, &last)
 	if err != nil {
 		return in, wrap("inspect", err)
 	}
@@ -37,6 +41,11 @@ func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (i
 	}
 	for _, query := range inspection.Queries {
 		if err := ask(query, sale, inspection.MaxBreaches); err != nil {
+			return in, wrap("inspect", err)
+		}
+	}
+	for _, query := range inspection.EventQueries {
+		if err := ask(query, sale, inspection.MaxBreaches, first, last); err != nil {
 			return in, wrap("inspect", err)
 		}
 	}

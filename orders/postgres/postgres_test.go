@@ -74,8 +74,8 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	must(t, stop.Rollback(t.Context()))
 	must(t, <-ended)
 	// Counts of units from here on include this one.
-	owners, err := s.Owners(t.Context(), r.Sale, r.Item)
-	must(t, err)
+	owners := make(map[int]orders.ID)
+	must(t, s.Owners(t.Context(), r.Sale, r.Item, func(unit int, owner orders.ID) { owners[unit] = owner }))
 	if owners[r.Units[0]] != r.ID {
 		t.Errorf("owners %v when the hand-over has ended, want order %s", owners, r.ID)
 	}

@@ -173,20 +173,19 @@ func (s *Store) Unsettled(ctx context.Context, sale, item string) (unsettled boo
 	return unsettled, wrap("unsettled", err)
 }
 
-// Owners reads the owner of each unit of an item.
-func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
+// Owners reads one snapshot, row by row.
+func (s *Store) Owners(ctx context.Context, sale, item string, fn func(unit int, owner orders.ID)) error {
 	rows, err := s.pool.Query(ctx, `SELECT unit, order_id FROM order_units WHERE sale = $1 AND item = $2`, sale, item)
 	if err != nil {
-		return nil, wrap("owners", err)
+		return wrap("owners", err)
 	}
 	var (
-		owners = make(map[int]orders.ID)
-		unit   int
-		id     [16]byte
+		unit int
+		id   [16]byte
 	)
 	_, err = pgx.ForEachRow(rows, []any{&unit, &id}, func() error {
-		owners[unit] = id
+		fn(unit, id)
 		return nil
 	})
-	return owners, wrap("owners", err)
+	return wrap("owners", err)
 }

@@ -17,12 +17,13 @@ const inspectLate = `
 // Inspect runs the queries one after the other. Changes between them can look like breaches, so the caller looks again.
 func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (inspection.Result, error) {
 	var (
-		in  inspection.Result
-		now = time.Now().UnixMilli()
+		in          inspection.Result
+		first, last sql.NullString
+		now         = time.Now().UnixMilli()
 	)
 	err := s.db.QueryRowContext(ctx, `
-		SELECT count(*), count(*) FILTER (WHERE status = 'confirmed' AND pay_before <= ?2 AND pay_before > ?3)
-		FROM orders WHERE sale = ?1`, sale, now, now-late.Milliseconds()).Scan(&in.Orders, &in.Expiring)
+		SELECT count(*), count(*) FILTER (WHERE status = 'confirmed' AND pay_before <= ?2 AND pay_before > ?3), min(order_id), max(order_id)
+		FROM orders WHERE sale = ?1`, sale, now, now-late.Milliseconds()).Scan(&in.Orders, &in.Expiring, &first, &last)
 	if err != nil {
 		return in, wrap("inspect", err)
 	}
@@ -40,6 +41,11 @@ func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (i
 	}
 	for _, query := range inspection.Queries {
 		if err := each(ctx, s.db, note, strings.ReplaceAll(query, "$", "?"), sale, inspection.MaxBreaches); err != nil {
+			return in, wrap("inspect", err)
+		}
+	}
+	for _, query := range inspection.EventQueries {
+		if err := each(ctx, s.db, note, strings.ReplaceAll(query, "$", "?"), sale, inspection.MaxBreaches, first, last); err != nil {
 			return in, wrap("inspect", err)
 		}
 	}

@@ -26,7 +26,7 @@ func TestInspect(t *testing.T) {
 // TestInspectReadsEventsByOrder: no query reads all events, which would be once for each order of the sale.
 func TestInspectReadsEventsByOrder(t *testing.T) {
 	db := open(t)
-	for _, query := range inspection.Queries {
+	for _, query := range slices.Concat(inspection.Queries, inspection.EventQueries) {
 		steps := plan(t, db, strings.ReplaceAll(query, "$", "?"))
 		if len(steps) == 0 || slices.ContainsFunc(steps, func(step string) bool {
 			return strings.HasPrefix(step, "SCAN e") || strings.HasPrefix(step, "SCAN order_events")
@@ -38,7 +38,7 @@ func TestInspectReadsEventsByOrder(t *testing.T) {
 
 func plan(t *testing.T, db *sql.DB, query string) (steps []string) {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, "spring", inspection.MaxBreaches)
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, "spring", inspection.MaxBreaches, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

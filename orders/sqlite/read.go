@@ -192,9 +192,8 @@ func (s *Store) Unsettled(ctx context.Context, sale, item string) (unsettled boo
 	return unsettled, wrap("unsettled", err)
 }
 
-// Owners reads the owner of each unit of an item.
-func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
-	owners := make(map[int]orders.ID)
+// Owners reads one snapshot, row by row.
+func (s *Store) Owners(ctx context.Context, sale, item string, fn func(unit int, owner orders.ID)) error {
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
 		var (
 			unit int
@@ -207,8 +206,8 @@ func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.I
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return err
 		}
-		owners[unit] = id
+		fn(unit, id)
 		return nil
 	}, `SELECT unit, order_id FROM order_units WHERE sale = ? AND item = ?`, sale, item)
-	return owners, wrap("owners", err)
+	return wrap("owners", err)
 }

@@ -109,6 +109,14 @@ func (b *bench) want(got, want any, what string) {
 	}
 }
 
+// owners returns the owners of the units of an item.
+func (b *bench) owners(item string) map[int]orders.ID {
+	b.t.Helper()
+	list := make(map[int]orders.ID)
+	b.must(b.Owners(b.t.Context(), "spring", item, func(unit int, owner orders.ID) { list[unit] = owner }))
+	return list
+}
+
 // reservation returns a reservation of units of a hat, by a new buyer, without a key.
 func (b *bench) reservation(units ...int) orders.Reservation {
 	b.placed++

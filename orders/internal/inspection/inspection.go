@@ -20,39 +20,9 @@ type Result struct {
 // MaxBreaches is how many breaches of a kind a query looks for.
 const MaxBreaches = 1000
 
-// within are the ids from the sale's first order to its last. They are sorted by their text, so that Postgres reads the sale's
-// orders only, instead of scanning all orders until it finds one of the sale.
-const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' LIMIT 1)
-	            AND (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' DESC LIMIT 1)`
-
 // Queries find breaches: the fields of Breach. Each is one statement, and so one snapshot. $1 is the sale, $2 the maximum
 // number of breaches.
-//
-// Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
-// coarse index of Postgres finds them; an index with an entry for every order would slow down every commit.
 var Queries = []string{
-	// Orders whose events do not lead to their status.
-	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
-	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce(string_agg(e.status, ', ' ORDER BY e.seq), 'nothing'), ''
-	 FROM orders o LEFT JOIN order_events e ON e.order_id = o.order_id AND e.action <> 'refund' AND e.order_id ` + within + `
-	 WHERE o.sale = $1
-	 GROUP BY o.order_id
-	 HAVING string_agg(e.status, ' ' ORDER BY e.seq) IS DISTINCT FROM
-	        CASE WHEN o.status IN ('confirmed', 'rejected') THEN o.status ELSE 'confirmed ' || o.status END
-	 LIMIT $2`,
-
-	// Rows that refer to orders that do not exist. An event without an order belongs to no sale, and is found for all sales:
-	// starting a little before the sale's first order, because that order may be the missing one. seq + 0 keeps Postgres from
-	// searching the index of seq for the minimum.
-	`SELECT 'I2', 'an event of order ' || order_id || ', which there is not', order_id || '' FROM order_events x
-	 WHERE seq >= (SELECT coalesce(min(seq + 0), (SELECT max(seq) FROM order_events)) FROM order_events WHERE order_id ` + within + `) - 1000
-	   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
-	 UNION SELECT 'I2', 'a payment of order ' || order_id || ', which there is not', order_id || '' FROM payments x
-	 WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
-	 UNION SELECT 'I2', 'units come back from order ' || order_id || ', which there is not', order_id || '' FROM order_returns x
-	 WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
-	 LIMIT $2`,
-
 	`SELECT 'I10', 'order ' || o.order_id || ' is ' || o.status || ', and its units are on their way back', ''
 	 FROM order_returns r JOIN orders o USING (order_id)
 	 WHERE r.sale = $1 AND o.status NOT IN ('cancelled', 'expired', 'rejected')
@@ -64,17 +34,48 @@ var Queries = []string{
 	 GROUP BY o.order_id
 	 HAVING count(p.reference) <> CASE o.status WHEN 'paid' THEN 1 ELSE 0 END
 	 LIMIT $2`,
+}
+
+// EventQueries find breaches that events show. Their further arguments are the ids of the sale's first and last order, or NULL if it has
+// none: $3 and $4.
+//
+// Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
+// coarse index of Postgres finds them; an index with an entry for every order would slow down every commit.
+var EventQueries = []string{
+	// Orders whose events do not lead to their status. The events of the orders found are listed apart: to sort those of every order
+	// would take most of the time.
+	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
+	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce((SELECT string_agg(s.status, ', ' ORDER BY s.seq)
+	        FROM order_events s WHERE s.order_id = o.order_id AND s.action <> 'refund'), 'nothing'), ''
+	 FROM orders o LEFT JOIN order_events e ON e.order_id = o.order_id AND e.action <> 'refund' AND e.order_id BETWEEN $3 AND $4
+	 WHERE o.sale = $1 AND o.order_id BETWEEN $3 AND $4
+	 GROUP BY o.order_id
+	 HAVING NOT coalesce(CASE WHEN o.status IN ('confirmed', 'rejected') THEN count(e.seq) = 1 AND count(*) FILTER (WHERE e.status = o.status) = 1
+	        ELSE count(e.seq) = 2 AND min(e.seq) FILTER (WHERE e.status = 'confirmed') < min(e.seq) FILTER (WHERE e.status = o.status) END, false)
+	 LIMIT $2`,
+
+	// Rows that refer to orders that do not exist. An event without an order belongs to no sale, and is found for all sales:
+	// starting a little before the sale's first order, because that order may be the missing one. seq + 0 keeps Postgres from
+	// searching the index of seq for the minimum.
+	`SELECT 'I2', 'an event of order ' || order_id || ', which there is not', order_id || '' FROM order_events x
+	 WHERE seq >= (SELECT coalesce(min(seq + 0), (SELECT max(seq) FROM order_events)) FROM order_events WHERE order_id BETWEEN $3 AND $4) - 1000
+	   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
+	 UNION SELECT 'I2', 'a payment of order ' || order_id || ', which there is not', order_id || '' FROM payments x
+	 WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
+	 UNION SELECT 'I2', 'units come back from order ' || order_id || ', which there is not', order_id || '' FROM order_returns x
+	 WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
+	 LIMIT $2`,
 
 	// Payments and their events.
 	`SELECT 'I11', 'payment ' || p.reference || ' of order ' || p.order_id || ' is recorded, and ' || count(e.seq) || ' times in the feed', ''
 	 FROM payments p JOIN orders o ON o.order_id = p.order_id
-	 LEFT JOIN order_events e ON e.order_id = p.order_id AND e.reference = p.reference AND e.action = p.action AND e.order_id ` + within + `
-	 WHERE o.sale = $1
+	 LEFT JOIN order_events e ON e.order_id = p.order_id AND e.reference = p.reference AND e.action = p.action AND e.order_id BETWEEN $3 AND $4
+	 WHERE o.sale = $1 AND o.order_id BETWEEN $3 AND $4
 	 GROUP BY p.order_id, p.reference
 	 HAVING count(e.seq) <> 1
 	 UNION ALL SELECT 'I11', 'payment ' || e.reference || ' of order ' || e.order_id || ' is in the feed and not recorded', ''
 	 FROM order_events e JOIN orders o ON o.order_id = e.order_id
 	 LEFT JOIN payments p ON p.reference = e.reference AND p.order_id = e.order_id AND p.action = e.action
-	 WHERE o.sale = $1 AND e.action <> '' AND e.order_id ` + within + ` AND p.reference IS NULL
+	 WHERE o.sale = $1 AND e.action <> '' AND e.order_id BETWEEN $3 AND $4 AND p.reference IS NULL
 	 LIMIT $2`,
 }
