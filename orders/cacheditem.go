@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ type itemState struct {
 	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
 
 	mu      sync.RWMutex
-	holders map[string]struct{} // the first read entries of Redis' list, guarded by mu
+	holders map[uint64]struct{} // hashes of the first read entries of Redis' list, guarded by mu
 	read    int                 // guarded by mu
 }
 
@@ -61,17 +62,20 @@ type snapshot struct {
 }
 
 func newItemState() *itemState {
-	return &itemState{reserving: newReserveBatcher(), repeating: newReserveBatcher(), holders: make(map[string]struct{})}
+	return &itemState{reserving: newReserveBatcher(), repeating: newReserveBatcher(), holders: make(map[uint64]struct{})}
 }
 
 // holderMark is the part of a buyer's hash that the list of holders keeps. If two buyers share it, requests of the second are
 // decided in Redis. A row written by another program may be shorter, and must not prevent the sale from being rebuilt.
 func holderMark(buyerHash string) string { return buyerHash[:min(11, len(buyerHash))] }
 
+// holderSeed keys the hashes of holders. They take a third of the memory of the entries themselves.
+var holderSeed = maphash.MakeSeed()
+
 func (m *itemState) holds(buyerHash string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	_, ok := m.holders[holderMark(buyerHash)]
+	_, ok := m.holders[maphash.String(holderSeed, holderMark(buyerHash))]
 	return ok
 }
 
@@ -159,7 +163,7 @@ func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snaps
 		ci.mu.Lock()
 		if ci.read == from {
 			for _, mark := range further {
-				ci.holders[mark] = struct{}{}
+				ci.holders[maphash.String(holderSeed, mark)] = struct{}{}
 			}
 			ci.read += len(further)
 		}

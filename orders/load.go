@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 const loadChunk = 1000
@@ -12,7 +13,7 @@ const loadChunk = 1000
 func (r *recovery) load(ctx context.Context) error {
 	loaders := make(map[string]*loader, len(r.l.Items))
 	for id, ci := range r.l.cached {
-		loaders[id] = &loader{r: r, ci: ci, owned: make(map[int]struct{}), entries: make(map[string]buyerEntry)}
+		loaders[id] = &loader{r: r, ci: ci}
 	}
 	if err := r.store.Holdings(ctx, r.lead.Sale, func(h Holding) error {
 		ld, ok := loaders[h.Item]
@@ -73,19 +74,38 @@ func (r *recovery) reserveLate(ctx context.Context, list []Reservation) ([]Reser
 
 // loader fills one item's keys.
 type loader struct {
-	r       *recovery
-	ci      *cachedItem
-	owned   map[int]struct{}
-	last    int
-	entries map[string]buyerEntry // by buyer
+	r     *recovery
+	ci    *cachedItem
+	owned bitset // units
+	last  int
 
-	keys, holders, buyers, free []any // of the next call of load.lua
+	live                []Holding // orders that hold units, of the next call of load.lua
+	keys, holders, free []any     // of the next call of load.lua
 }
+
+// bitset is a set of small numbers.
+type bitset []uint64
+
+func (s *bitset) add(n int) {
+	if missing := n/64 + 1 - len(*s); missing > 0 {
+		*s = append(*s, make(bitset, missing)...)
+	}
+	(*s)[n/64] |= 1 << (n % 64)
+}
+
+func (s bitset) has(n int) bool { return n/64 < len(s) && s[n/64]&(1<<(n%64)) != 0 }
 
 // buyerEntry is a buyer's entry in the hash of buyers: units held and ids of the orders, as unmark of prelude.lua reads it.
 type buyerEntry struct {
 	units int
 	ids   string
+}
+
+// parseBuyerEntry reads an entry. An unreadable number counts as 0.
+func parseBuyerEntry(text string) buyerEntry {
+	units, ids, _ := strings.Cut(text, " ")
+	n, _ := strconv.Atoi(units)
+	return buyerEntry{n, ids}
 }
 
 func (ld *loader) add(ctx context.Context, h Holding) error {
@@ -94,28 +114,57 @@ func (ld *loader) add(ctx context.Context, h Holding) error {
 		ld.holders = append(ld.holders, holderMark(h.BuyerHash))
 	}
 	if h.Status.OwnsUnits() {
-		m := ld.entries[h.BuyerHash]
-		m = buyerEntry{m.units + h.Quantity, m.ids + " " + h.ID.String()}
-		ld.entries[h.BuyerHash] = m
-		ld.buyers = append(ld.buyers, h.BuyerHash, strconv.Itoa(m.units)+m.ids)
+		ld.live = append(ld.live, h)
 	}
 	for _, u := range h.Units {
-		ld.owned[u] = struct{}{}
+		ld.owned.add(u)
 		ld.last = max(ld.last, u)
 	}
 	return ld.flush(ctx, loadChunk)
 }
 
+// buyers returns the entries of the buyers of the live orders: those that Redis has from earlier calls, with the orders added. It reads
+// them, because a sale may have more buyers than a process has memory.
+func (ld *loader) buyers(ctx context.Context) ([]any, error) {
+	if len(ld.live) == 0 {
+		return nil, nil
+	}
+	buyers := make([]string, len(ld.live))
+	for i, h := range ld.live {
+		buyers[i] = h.BuyerHash
+	}
+	found, err := ld.r.base.HMGet(ctx, ld.ci.keys[buyersKey], buyers...).Result()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	entries := make(map[string]buyerEntry, len(buyers))
+	list := make([]any, 0, 2*len(buyers))
+	for i, h := range ld.live {
+		e, ok := entries[h.BuyerHash]
+		if text, _ := found[i].(string); !ok && text != "" {
+			e = parseBuyerEntry(text)
+		}
+		e = buyerEntry{e.units + h.Quantity, strings.TrimPrefix(e.ids+" "+h.ID.String(), " ")}
+		entries[h.BuyerHash] = e
+		list = append(list, h.BuyerHash, strconv.Itoa(e.units)+" "+e.ids)
+	}
+	return list, nil
+}
+
 // flush runs load.lua if at least least rows are waiting.
 func (ld *loader) flush(ctx context.Context, least int) error {
-	if max(len(ld.holders), len(ld.buyers)/2, len(ld.free)) < least {
+	if max(len(ld.holders), len(ld.live), len(ld.free)) < least {
 		return nil
 	}
-	args := []any{ld.r.lead.Token, ld.r.seen(ld.ci), ld.last}
-	for _, list := range []*[]any{&ld.keys, &ld.holders, &ld.buyers, &ld.free} {
-		args = append(append(args, len(*list)), *list...)
-		*list = (*list)[:0]
+	buyers, err := ld.buyers(ctx)
+	if err != nil {
+		return err
 	}
+	args := []any{ld.r.lead.Token, ld.r.seen(ld.ci), ld.last}
+	for _, list := range [][]any{ld.keys, ld.holders, buyers, ld.free} {
+		args = append(append(args, len(list)), list...)
+	}
+	ld.keys, ld.holders, ld.live, ld.free = ld.keys[:0], ld.holders[:0], ld.live[:0], ld.free[:0]
 	reply, err := loadScript.Run(ctx, ld.r.base, ld.ci.keysWithLead(), args...).Slice()
 	switch {
 	case err != nil:
@@ -131,7 +180,7 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 // finish makes the units below the highest one sold available again if no order owns them, and writes the rest.
 func (ld *loader) finish(ctx context.Context) error {
 	for u := 1; u <= ld.last; u++ {
-		if _, ok := ld.owned[u]; ok {
+		if ld.owned.has(u) {
 			continue
 		}
 		ld.free = append(ld.free, u)

@@ -132,22 +132,21 @@ func (b *verifiedItem) addRecord(record string) {
 
 // addEntry adds a buyer's entry in Redis.
 func (b *verifiedItem) addEntry(buyer, text string) {
-	units, ids, _ := strings.Cut(text, " ")
-	n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
+	entry := parseBuyerEntry(text) // a number that cannot be read counts as 0, which is reported as a mismatch
 	slot, hash := b.buyer(buyer)
 	if b.buyers.isRow(slot) {
-		b.entries[buyer] = buyerEntry{n, ids}
+		b.entries[buyer] = entry
 		return
 	}
-	b.buyers.add(slot, weight(hash, n))
-	for text := range strings.FieldsSeq(ids) {
+	b.buyers.add(slot, weight(hash, entry.units))
+	for text := range strings.FieldsSeq(entry.ids) {
 		id, err := ParseID(text)
 		if err != nil {
 			b.buyers.differ(slot)
 		}
 		b.buyers.add(slot, linked(b.buyers, hash, id))
 	}
-	if n > b.item.HighestQuota {
+	if entry.units > b.item.HighestQuota {
 		b.buyers.differ(slot)
 	}
 }

@@ -10,7 +10,7 @@ const (
 	minSlots = 1 << 10
 	maxSlots = 1 << 20 // 9 MB
 	// maxRows is about how many elements are compared one by one.
-	maxRows = 1 << 14
+	maxRows = 1 << 13
 )
 
 // slots finds the differences between two sets of any size in bounded memory. Each element belongs to a slot, by a hash. The first comparison
