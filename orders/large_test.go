@@ -21,7 +21,7 @@ func TestNoReaderHoldsASale(t *testing.T) {
 	in.timeout = redisTimeout
 	in.readLarge(testenv.Size(60_000, 1_000_000), func(name string, bytes uint64) {
 		t.Logf("%s: %.1f MB", name, float64(bytes)/1e6)
-		if bytes > testenv.Size[uint64](largest/2, largest) {
+		if bytes > largest {
 			t.Errorf("%s: %.1f MB", name, float64(bytes)/1e6)
 		}
 	})
@@ -57,6 +57,9 @@ func (in *installation) readLarge(n int, report func(name string, bytes uint64))
 		}
 	}))
 	in.rebuilt(sale.ID, n)
+	for range 4 { // Postgres has planned the queries for any sale by then
+		in.verified(p, sale.ID)
+	}
 	report("snapshot", raised(func() {
 		in.answered("the sale's status", func() error {
 			_, err := p.Sale(t.Context(), sale.ID)

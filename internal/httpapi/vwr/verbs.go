@@ -40,7 +40,6 @@ var (
 	requestID = field{name: "request_id", kind: huma.TypeString, doc: "What assign_queue_num answered"}
 )
 
-
 const (
 	noStore    = "no-store"
 	forASecond = "max-age=1"

@@ -40,7 +40,9 @@ var Queries = []string{
 // none: $3 and $4.
 //
 // Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
-// coarse index of Postgres finds them; an index with an entry for every order would slow down every commit.
+// coarse index of Postgres finds them; an index with an entry for every order would slow down every commit. Orders that are committed
+// after the last one are left out, by that bound only: a generic plan estimates two bounds at 5 of 1,000 rows, and would compare each
+// order with each event.
 var EventQueries = []string{
 	// Orders whose events do not lead to their status. The events of the orders found are listed apart: to sort those of every order
 	// would take most of the time.
@@ -48,7 +50,7 @@ var EventQueries = []string{
 	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce((SELECT string_agg(s.status, ', ' ORDER BY s.seq)
 	        FROM order_events s WHERE s.order_id = o.order_id AND s.action <> 'refund'), 'nothing'), ''
 	 FROM orders o LEFT JOIN order_events e ON e.order_id = o.order_id AND e.action <> 'refund' AND e.order_id BETWEEN $3 AND $4
-	 WHERE o.sale = $1 AND o.order_id BETWEEN $3 AND $4
+	 WHERE o.sale = $1 AND o.order_id <= $4
 	 GROUP BY o.order_id
 	 HAVING NOT coalesce(CASE WHEN o.status IN ('confirmed', 'rejected') THEN count(e.seq) = 1 AND count(*) FILTER (WHERE e.status = o.status) = 1
 	        ELSE count(e.seq) = 2 AND min(e.seq) FILTER (WHERE e.status = 'confirmed') < min(e.seq) FILTER (WHERE e.status = o.status) END, false)
@@ -70,7 +72,7 @@ var EventQueries = []string{
 	`SELECT 'I11', 'payment ' || p.reference || ' of order ' || p.order_id || ' is recorded, and ' || count(e.seq) || ' times in the feed', ''
 	 FROM payments p JOIN orders o ON o.order_id = p.order_id
 	 LEFT JOIN order_events e ON e.order_id = p.order_id AND e.reference = p.reference AND e.action = p.action AND e.order_id BETWEEN $3 AND $4
-	 WHERE o.sale = $1 AND o.order_id BETWEEN $3 AND $4
+	 WHERE o.sale = $1 AND o.order_id <= $4
 	 GROUP BY p.order_id, p.reference
 	 HAVING count(e.seq) <> 1
 	 UNION ALL SELECT 'I11', 'payment ' || e.reference || ' of order ' || e.order_id || ' is in the feed and not recorded', ''
