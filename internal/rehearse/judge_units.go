@@ -51,6 +51,15 @@ func (j *judge) unitsByItem() []*itemUnits {
 			}
 		}
 	}
+	j.countClaims(of)
+	if j.e.Faults {
+		j.forgotten(of)
+	}
+	return all
+}
+
+// countClaims counts what buyers wanted and did not get, and orders that nothing lists.
+func (j *judge) countClaims(of map[string]*itemUnits) {
 	wanted := map[buyerItem]int{}
 	for _, cl := range j.claims {
 		b := of[cl.item]
@@ -82,10 +91,6 @@ func (j *judge) unitsByItem() []*itemUnits {
 			}
 		}
 	}
-	if j.e.Faults {
-		j.forgotten(of)
-	}
-	return all
 }
 
 // forgotten counts, for each claim that lost a response before the last refusal, the units that may have been reserved for it:

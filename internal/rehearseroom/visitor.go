@@ -61,42 +61,12 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 		v.note(&p, asked, start.time())
 		if late && slices.Contains([]string{"waiting", "turn", "turned_away"}, p.State) {
 			late = false
-			var again place
-			code, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &again)
-			if err == nil && code != http.StatusOK {
-				err = fmt.Errorf("rehearse: POST %s again: status %d %s", path, code, again.Reason)
-			}
-			if err != nil {
+			if err := v.joinAgain(ctx, api, path); err != nil {
 				return err
 			}
-			v.receipt = again.Receipt
 		}
-		switch p.State {
-		case "turn":
-			if !v.silent && !v.claimed {
-				if v.hangsUp {
-					api.hangUp(ctx, http.MethodPost, path+"/claim", header, nil)
-				}
-				if v.claimCode, err = api.call(ctx, http.MethodPost, path+"/claim", header, nil, &p); err != nil {
-					return err
-				}
-				v.claimed = v.claimCode == http.StatusOK
-				v.inTime = v.claimed || time.Now().Before(v.turnUntil) // a claim that was answered later may have come too late
-			}
-		case "admitted":
-			if v.ordered {
-				break
-			}
-			if v.orderCode, err = v.order(ctx, api, o, "first"); err != nil {
-				return err
-			}
-			v.ordered = v.orderCode == http.StatusAccepted
-			if v.twice, err = v.order(ctx, api, o, "second"); err != nil {
-				return err
-			}
-		case "done", "lapsed", "left", "turned_away", "barred":
-			v.final, v.ended = p.State, time.Now()
-			return nil
+		if err := v.act(ctx, api, o, path, header, &p); err != nil || v.final != "" {
+			return err
 		}
 		if !v.reloads {
 			header.Set("X-Place-Token", p.Token)
@@ -114,6 +84,49 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 			return fmt.Errorf("status %d %s to GET %s", code, p.Reason, path)
 		}
 	}
+}
+
+// act does what the state of its place asks of a visitor. It updates the place with a claim's answer, and sets v.final at the end.
+func (v *visitor) act(ctx context.Context, api *caller, o Options, path string, header http.Header, p *place) (err error) {
+	switch p.State {
+	case "turn":
+		if v.silent || v.claimed {
+			return nil
+		}
+		if v.hangsUp {
+			api.hangUp(ctx, http.MethodPost, path+"/claim", header, nil)
+		}
+		if v.claimCode, err = api.call(ctx, http.MethodPost, path+"/claim", header, nil, p); err != nil {
+			return err
+		}
+		v.claimed = v.claimCode == http.StatusOK
+		v.inTime = v.claimed || time.Now().Before(v.turnUntil) // a claim that was answered later may have come too late
+	case "admitted":
+		if v.ordered {
+			return nil
+		}
+		if v.orderCode, err = v.order(ctx, api, o, "first"); err != nil {
+			return err
+		}
+		v.ordered = v.orderCode == http.StatusAccepted
+		v.twice, err = v.order(ctx, api, o, "second")
+	case "done", "lapsed", "left", "turned_away", "barred":
+		v.final, v.ended = p.State, time.Now()
+	}
+	return err
+}
+
+// joinAgain joins once more, for the receipt of a place that will be drawn after all.
+func (v *visitor) joinAgain(ctx context.Context, api *caller, path string) error {
+	var again place
+	code, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &again)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("rehearse: POST %s again: status %d %s", path, code, again.Reason)
+	}
+	if err == nil {
+		v.receipt = again.Receipt
+	}
+	return err
 }
 
 // join joins, from two devices at once if the visitor has them.
