@@ -185,8 +185,11 @@ func (w *catalogWatch) find(ctx context.Context, sale string) (*listing, error) 
 	return l, err
 }
 
-// reread reads one sale from the database.
+// reread reads one sale from the database. A name that no sale can have is unknown without a query, which Postgres would refuse.
 func (w *catalogWatch) reread(ctx context.Context, sale string) (*listing, error) {
+	if !ValidName(sale) {
+		return nil, ErrUnknownSale
+	}
 	if !w.catalog.Load().loaded {
 		if err := w.loadCatalog(ctx); err != nil {
 			return nil, err

@@ -56,6 +56,9 @@ func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to Switch) (Sale
 	if to == SwitchDraft {
 		return SaleStatus{}, fmt.Errorf("%w: sale %s is published, and nothing goes back to draft", ErrConflict, sale)
 	}
+	if !ValidName(sale) { // as for reread
+		return SaleStatus{}, ErrUnknownSale
+	}
 	if err := a.store.SetSwitch(ctx, sale, to); err != nil {
 		return SaleStatus{}, err
 	}
