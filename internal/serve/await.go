@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/config"
@@ -25,7 +26,7 @@ type dependency struct {
 }
 
 // await returns once all of them answered. Servers may start in any order, so await waits for them, for at most timeout: with a
-// mistyped address the program must fail.
+// mistyped address the program must fail. A Redis that answers NOPERM is not waited for.
 func await(ctx context.Context, log *slog.Logger, timeout time.Duration, all ...dependency) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, d := range all {
@@ -47,7 +48,10 @@ func (d *dependency) await(ctx context.Context, log *slog.Logger, timeout time.D
 		if err == nil {
 			return nil
 		}
-		if time.Since(said) >= sayAgain {
+		if redis.HasErrorPrefix(err, "NOPERM") { // the server answers, and waiting gives no permission
+			return fmt.Errorf("%s: the user of %s lacks a permission: %w; docs/operations.md has the ACL SETUSER with all of them", d.variable, d.at, err)
+		}
+		if time.Since(said) >= sayAgain && ctx.Err() == nil {
 			said = time.Now()
 			log.Warn("waiting for a server", "variable", d.variable, "at", d.at, "error", err,
 				"giving_up_in", (timeout - time.Since(started)).Round(time.Millisecond))

@@ -128,6 +128,25 @@ func TestTheUserOfTheDocs(t *testing.T) {
 	}
 }
 
+// TestAUserWithoutACommand: the start names the command at once, because waiting for the server would not help.
+func TestAUserWithoutACommand(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"info", "ping"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			_, env := limited(t, append(documented(t), "-"+command)...)
+			p := startAPI(t, env)
+			if err := p.Refused(); err == nil || !strings.Contains(err.Error(), "NOPERM") || !strings.Contains(err.Error(), "'"+command+"'") ||
+				!strings.Contains(err.Error(), "docs/operations.md") {
+				t.Error(err)
+			}
+			if log := p.Output(); strings.Contains(log, "waiting for a server") {
+				t.Errorf("it waits:\n%s", log)
+			}
+		})
+	}
+}
+
 // TestAQueueWithoutPermission: orders are committed by the sweeper, and the processes name the queue.
 func TestAQueueWithoutPermission(t *testing.T) {
 	t.Parallel()
