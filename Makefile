@@ -59,6 +59,7 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 lint: ## static checks
 	go mod tidy -diff
 	CGO_ENABLED=0 go list -deps -f '{{""}}' ./cmd/...
+	! grep -rnE --include='*.js' --include='*.html' --exclude='*.min.js' --exclude-dir=uplot '(inner|outer|insertAdjacent)HTML|HTMLUnsafe|srcdoc|document\.write|createContextualFragment|parseFromString|\beval\(|new Function' . # shops with require-trusted-types-for 'script' could not embed it
 	$(LINT) config verify
 	$(LINT) run ./...
 	$(LINT) run --build-tags failpoints ./orders/internal/failpoint

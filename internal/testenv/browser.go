@@ -14,6 +14,9 @@ import (
 // browserTimeout bounds a test with a browser. It is long enough that only a hanging test reaches it.
 const browserTimeout = 2 * time.Minute
 
+// Insecure is another name of this machine, for browsers only. Its pages have no secure context, unlike those of 127.0.0.1.
+const Insecure = "shop.test"
+
 // Browser starts a headless Chromium with an empty profile, and returns a chromedp context for one tab. The browser can only connect to
 // this machine. The test fails at its end if a page reported an error: console errors, uncaught exceptions, violations of its
 // Content-Security-Policy and failed resources, except for messages that contain one of allowed.
@@ -39,7 +42,7 @@ func Browser(t testing.TB, allowed ...string) context.Context {
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("no-proxy-server", true),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
+		chromedp.Flag("host-resolver-rules", "MAP "+Insecure+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
 	)
 	t.Cleanup(stop)
 	ctx, closeTab := chromedp.NewContext(ctx)

@@ -2,16 +2,20 @@ package testenv
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // A Tab is a browser tab with the actions and observations of a user. Every failure ends the test. Make it with NewTab.
@@ -102,6 +106,74 @@ func (b Tab) Has(selector string) bool {
 func (b Tab) Text(selector string) string {
 	b.t.Helper()
 	return Eval[string](b, fmt.Sprintf("document.querySelector(%q).innerText", selector))
+}
+
+// TabTo presses the tab key until a JavaScript expression is true, such as one about document.activeElement.
+func (b Tab) TabTo(condition string) {
+	b.t.Helper()
+	for range 80 {
+		if Eval[bool](b, condition) {
+			return
+		}
+		b.Do(chromedp.KeyEvent(kb.Tab))
+	}
+	b.t.Fatalf("the tab key does not lead to %s", condition)
+}
+
+// Controls returns what a screen reader calls the buttons and links, in the order of the page. It fails if two have the same name, or one has none.
+func (b Tab) Controls() []string {
+	b.t.Helper()
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	text := func(v *accessibility.Value) (s string) {
+		if v != nil {
+			_ = json.Unmarshal(v.Value, &s) // numbers stay empty
+		}
+		return s
+	}
+	var names []string
+	for _, node := range tree.Nodes {
+		if role := text(node.Role); node.Ignored || role != "button" && role != "link" {
+			continue
+		}
+		if name := text(node.Name); name == "" || slices.Contains(names, name) {
+			b.t.Errorf("a screen reader calls two controls %q", name)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Fits fails if the page is wider than the window.
+func (b Tab) Fits() {
+	b.t.Helper()
+	if wide := Eval[int64](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+		b.t.Errorf("the page is %d pixels wider than the window", wide)
+	}
+}
+
+// Translate changes all texts of the page as a browser that translates it does: at once, and whenever they change, except in elements with translate="no".
+// «» enclose what is translated.
+func (b Tab) Translate() {
+	b.t.Helper()
+	Eval[bool](b, `(() => {
+		const translate = () => {
+			const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+			while (texts.nextNode()) found.push(texts.currentNode);
+			for (const text of found) {
+				if (!text.data.trim() || text.parentElement.closest('[translate=no], font, script, style')) continue;
+				const font = document.createElement('font');
+				font.textContent = '«' + text.data + '»';
+				text.replaceWith(font);
+			}
+		};
+		translate();
+		new MutationObserver(translate).observe(document.body, { childList: true, characterData: true, subtree: true });
+		return true;
+	})()`)
 }
 
 // Picture saves a screenshot in the directory of the variable ARTIFACTS. It fails if the page overflows horizontally.

@@ -1,18 +1,23 @@
-// Shows the visitor's place in a Tidegate waiting room, in every element with the attribute data-tidegate-room.
+// Shows the visitor's place in a Tidegate waiting room, in every element <tidegate-room>, also in those that are added later.
 //
-//   <div data-tidegate-room="shoes" data-continue="/buy"></div>
+//   <tidegate-room room="shoes" continue="/buy"></tidegate-room>
 //   <script src="https://…/rooms/files/room.js"></script>
 //
-// data-tidegate-room  the room; without it the last part of the page's path
-// data-continue       where an admitted visitor goes on; without it the room's continue_url
-// data-lane           the lane to join, in a room with lanes; without it the last one that is open to everybody
-// data-token          the name of a global function that returns the visitor's JWT, or a promise of it, where the server has IDENTITY=jwt; without it
-//                     the JWT is the one of the page's address, …#token=…, which is taken out of it and kept for the tab
+// room      the room; without it the last part of the page's path
+// continue  where an admitted visitor goes on; without it the room's continue_url
+// lane      the lane to join, in a room with lanes; without it the last one that is open to everybody
+// token     the name of a global function that returns the visitor's JWT, or a promise of it, where the server has IDENTITY=jwt; without it
+//           the JWT is the one of the page's address, …#token=…, which is taken out of it and kept for the tab
+//
+// The script may stand anywhere in the page, and may be a module. Pages written for earlier versions have, in place of the element, one of any name with the
+// attributes data-tidegate-room, data-continue, data-lane and data-token; those that exist when the page is loaded are shown too.
 //
 // When the visitor is admitted, the element gets the event tidegate:admitted, whose detail is the place, with its pass.
 (() => {
   'use strict';
-  const api = new URL(document.currentScript.src).origin;
+  if (customElements.get('tidegate-room')) return; // the page has the script twice
+  // A module has no currentScript, and only a module may use import.meta: the stack of an error names the file in both.
+  const api = new URL(document.currentScript?.src || new Error().stack.match(/https?:[^\s)]+/)[0]).origin;
   const text = {
     scheduled: 'The room has not opened yet.',
     join: 'You have no place yet.',
@@ -40,6 +45,8 @@
     recovering: 'The room is being restored. Your place is kept, and no time runs.',
     solving: 'Your browser solves a small task first, which takes some seconds.',
     unsolvable: 'This page cannot show the challenge that the shop asks for.',
+    unloaded: 'The challenge that the shop asks for cannot be loaded. Try again.',
+    insecure: 'This page cannot solve the challenge that the shop asks for, because its address does not begin with https:.',
     unknown: 'Your place cannot be read at the moment.',
     away: 'No connection. This page tries again.',
     awayWithPlace: 'No connection. Your place is kept, but a turn may come and go meanwhile; this page tries again.',
@@ -53,9 +60,34 @@
   };
   const span = (ms) => {
     const s = Math.max(0, Math.ceil(ms / 1000)), two = (n) => String(n).padStart(2, '0');
-    if (s >= 172800) return `${Math.round(s / 86400)} days`;
+    if (s >= 172800) return sentence`${Math.round(s / 86400)} days`;
     return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
   };
+  // What was written last is compared, and not what is there: a browser that translates the page changes its texts, and would have them changed back, and read out,
+  // again and again. The numbers of a sentence`…${number}…` are elements of their own, which stay untranslated, and change alone.
+  const written = new WeakMap();
+  const sentence = ([first, ...words], ...values) => values.reduce((s, value, i) => {
+    const v = value.words ? value : { words: ['', ''], numbers: [String(value)] };
+    const all = [...s.words.slice(0, -1), s.words.at(-1) + v.words[0], ...v.words.slice(1)];
+    return { words: [...all.slice(0, -1), all.at(-1) + words[i]], numbers: [...s.numbers, ...v.numbers] };
+  }, { words: [first], numbers: [] });
+  function say(e, s) {
+    const { words, numbers } = s.words ? s : sentence([s]);
+    const last = written.get(e);
+    if (last && last.words.join('\0') === words.join('\0')) {
+      numbers.forEach((n, i) => { if (n !== last.numbers[i]) last.spans[i].textContent = n; });
+      last.numbers = numbers;
+      return;
+    }
+    const spans = numbers.map((n) => {
+      const span = document.createElement('span');
+      span.translate = false;
+      span.textContent = n;
+      return span;
+    });
+    e.replaceChildren(...words.flatMap((w, i) => [w, spans[i]]).filter(Boolean));
+    written.set(e, { words, numbers, spans });
+  }
   // A browser may refuse to store anything; then the tab remembers it.
   const memory = new Map();
   const kept = (storage) => ({
@@ -79,29 +111,33 @@
   const session = kept(() => sessionStorage);
   const answerWithin = 15000; // a request that takes longer gets no answer: a connection may be dead without a sign
   const longest = 3600000; // until the next look, whatever the server asks for
-  // A page whose elements all have data-token may use its address for something else.
-  const addressed = document.querySelector('[data-tidegate-room]:not([data-token])');
   function takeToken() {
-    const token = addressed && new URLSearchParams(location.hash.slice(1)).get('token');
+    const token = new URLSearchParams(location.hash.slice(1)).get('token');
     if (!token) return;
     session.set('tidegate:token', token);
     history.replaceState(null, '', location.pathname + location.search);
     dispatchEvent(new Event('tidegate:token'));
   }
-  takeToken();
-  addEventListener('hashchange', takeToken); // a link to the page that is open loads nothing
 
+  // Shows the place in an element, until the returned function is called.
   function start(box) {
-    const room = box.dataset.tidegateRoom || location.pathname.split('/').filter(Boolean).pop();
+    const option = (name, earlier = `data-${name}`) => box.getAttribute(name) ?? box.getAttribute(earlier);
+    const room = option('room', 'data-tidegate-room') || location.pathname.split('/').filter(Boolean).pop();
     const url = `${api}/v1/rooms/${encodeURIComponent(room)}`;
     const key = `tidegate:${url}`, news = `${key} state`; // the token changes while the line moves, the state seldom
     const page = box.closest('[data-tidegate-page]'); // the built-in one
     let title = document.title;
     box.classList.add('tidegate');
-    const part = (tag, name, label) => {
-      const e = box.appendChild(document.createElement(tag));
-      e.dataset.part = name;
+    const add = (parent, tag, label) => {
+      const e = parent.appendChild(document.createElement(tag));
       if (label) e.textContent = label;
+      return e;
+    };
+    const parts = [];
+    const part = (tag, name, label) => {
+      const e = add(box, tag, label);
+      e.dataset.part = name;
+      parts.push(e);
       return e;
     };
     const lead = part('p', 'lead');
@@ -127,19 +163,22 @@
     const no = part('button', 'no', 'Keep my place');
     yes.className = no.className = 'quiet';
     const draw = part('details', 'draw');
-    draw.innerHTML = '<summary>How the order is drawn</summary><p>Before anybody joined, the shop published a fingerprint of a secret. At the start, ' +
-      'the list of all who joined and the secret together give the order, so nobody could choose a place. ' +
-      'Afterwards both are published, and <a>anybody can check the whole order</a>.</p><p hidden class="tidegate-beacon"></p>';
-    draw.querySelector('a').href = `${url}/draw.csv`;
-    const say = (e, s) => { if (e.textContent !== s) e.textContent = s; };
+    add(draw, 'summary', 'How the order is drawn');
+    const how = add(draw, 'p', 'Before anybody joined, the shop published a fingerprint of a secret. At the start, the list of all who joined and the secret ' +
+      'together give the order, so nobody could choose a place. Afterwards both are published. ');
+    const list = add(how, 'a', 'Anybody can check the whole order.');
+    list.href = `${url}/draw.csv`;
+    const round = add(draw, 'p');
+    round.className = 'tidegate-beacon';
     const show = (e, on) => { e.hidden = !on; };
 
     let timer, asking = false, first = 0, admitted = false, seen = {}, credentials, ahead = -Infinity, line = () => '';
     const left = (at) => span(new Date(at) - performance.now() - ahead); // by the room's clock; the device's may be set meanwhile
     const tick = () => say(detail, line());
-    setInterval(tick, 1000);
+    const second = setInterval(tick, 1000);
+    const ended = new AbortController();
     const identity = async () => {
-      const token = box.dataset.token ? await window[box.dataset.token]() : session.get('tidegate:token');
+      const token = option('token') ? await window[option('token')]() : session.get('tidegate:token');
       return token && { Authorization: `Bearer ${token}` };
     };
     // Reads the room. Cookies may say who the visitor is, but a server that allows pages of every origin gets none.
@@ -159,7 +198,7 @@
       const answer = await fetch(url + path, {
         method, cache: 'no-store', credentials, signal: AbortSignal.timeout(answerWithin),
         headers: { ...await identity(), ...(token && { 'X-Place-Token': token }), ...(solution && { 'X-Captcha': solution }), ...(method === 'POST' && { 'Content-Type': 'application/json' }) },
-        body: path === '/place' && method === 'POST' ? JSON.stringify({ lane: box.dataset.lane || undefined }) : undefined,
+        body: path === '/place' && method === 'POST' ? JSON.stringify({ lane: option('lane') || undefined }) : undefined,
       });
       const body = answer.status === 204 ? {} : await answer.json();
       if (body.token) places.set(key, body.token);
@@ -181,7 +220,7 @@
       const stranger = refusal === 'unauthenticated';
       ahead = Math.max(ahead, new Date(doc.now || Date.now()) - performance.now()); // a cached document is older
       if (page) header(doc);
-      const onward = box.dataset.continue || doc.continue_url;
+      const onward = option('continue') || doc.continue_url;
       const state = place ? place.state : '';
       const open = ['gathering', 'serving', 'held', 'recovering'].includes(doc.phase);
       const sells = doc.stock !== undefined;
@@ -196,27 +235,27 @@
       if (!sells && state === 'done') head = text.finished;
       if (!state && refusal === 'banned') head = `${text.barred} ${text.banned}`;
       else if (!state && open) head = stranger ? text.signIn : known ? text.join : text.unknown;
-      if (state === 'waiting') head = place.ahead ? `${place.ahead.toLocaleString()} ahead of you` : 'You are next';
+      if (state === 'waiting') head = place.ahead ? sentence`${place.ahead.toLocaleString()} ahead of you` : 'You are next';
       if (state === 'barred' && place.reason) head += ` ${text[place.reason] || place.reason}`;
       say(lead, head);
       document.title = state === 'turn' ? `Your turn! ${title}` : state === 'waiting' ? `${place.ahead} ahead. ${title}` : title;
       show(bar, state === 'waiting' && first > 0);
       bar.max = first + 1;
       bar.value = first + 1 - (place ? place.ahead || 0 : 0);
-      const begins = doc.draw ? `The order is drawn at ${clock(doc.starts_at)}` : `Turns begin at ${clock(doc.starts_at)}`;
-      const later = doc.draw ? 'It does not matter when one joins before then; who comes later is behind all who take part in the draw.' : 'Who comes first is first.';
+      const begins = doc.draw ? sentence`The order is drawn at ${clock(doc.starts_at)}` : sentence`Turns begin at ${clock(doc.starts_at)}`;
+      const later = sentence([doc.draw ? 'It does not matter when one joins before then; who comes later is behind all who take part in the draw.' : 'Who comes first is first.']);
       line = () => '';
       if (paused && !['done', 'barred'].includes(state)) line = () => text[doc.phase];
       else if (state === 'waiting') {
-        const eta = place.eta ? ` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.` : '';
-        line = () => `Your number is ${place.position.toLocaleString()}.${eta}`;
-      } else if (state === 'turn') line = () => `Take it within ${left(place.turn_until)}, or it goes to the next.`;
-      else if (state === 'admitted') line = () => `${sells ? 'Order' : 'Go on'} within ${left(place.pass_until)}.`;
-      else if (state === 'gathering' && listed) line = () => new Date(doc.draw.beacon.at) > new Date(doc.now) ? `The list is complete. The order is drawn in ${left(doc.draw.beacon.at)}.` : 'The list is complete. The room waits for the public random number that gives the order.';
-      else if (state === 'gathering') line = () => `${begins}, in ${left(doc.starts_at)}. ${later} You may close this page: your place is kept.`;
-      else if (doc.phase === 'scheduled') line = () => `You may join at ${clock(doc.gather_at)}, in ${left(doc.gather_at)}. ${begins}. ${later}`;
+        const eta = place.eta ? sentence` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.` : sentence``;
+        line = () => sentence`Your number is ${place.position.toLocaleString()}.${eta}`;
+      } else if (state === 'turn') line = () => sentence`Take it within ${left(place.turn_until)}, or it goes to the next.`;
+      else if (state === 'admitted') line = () => sells ? sentence`Order within ${left(place.pass_until)}.` : sentence`Go on within ${left(place.pass_until)}.`;
+      else if (state === 'gathering' && listed) line = () => new Date(doc.draw.beacon.at) > new Date(doc.now) ? sentence`The list is complete. The order is drawn in ${left(doc.draw.beacon.at)}.` : 'The list is complete. The room waits for the public random number that gives the order.';
+      else if (state === 'gathering') line = () => sentence`${begins}, in ${left(doc.starts_at)}. ${later} You may close this page: your place is kept.`;
+      else if (doc.phase === 'scheduled') line = () => sentence`You may join at ${clock(doc.gather_at)}, in ${left(doc.gather_at)}. ${begins}. ${later}`;
       else if (again) line = () => 'You may join again, at the end.';
-      else if (!state && doc.phase === 'gathering') line = () => `${begins}, in ${left(doc.starts_at)}. ${later}`;
+      else if (!state && doc.phase === 'gathering') line = () => sentence`${begins}, in ${left(doc.starts_at)}. ${later}`;
       else if (!state && open && doc.draw) line = () => 'The order was drawn. Who joins now is behind all who took part.';
       tick();
       say(outlook, sells && ['waiting', 'gathering'].includes(state) && text[place.outlook] || '');
@@ -233,9 +272,9 @@
       for (const e of [sure, yes, no]) show(e, asking);
       show(draw, !!doc.draw);
       const beacon = doc.draw && doc.draw.beacon;
-      if (beacon) say(draw.querySelector('.tidegate-beacon'), `The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which is unknown, also to the shop, before ${clock(beacon.at)}.`);
-      show(draw.querySelector('.tidegate-beacon'), !!beacon);
-      draw.querySelector('a').toggleAttribute('hidden', !(doc.draw && doc.draw.seed));
+      if (beacon) say(round, sentence`The order also depends on a public random number, round ${beacon.round} of drand ${beacon.network}, which is unknown, also to the shop, before ${clock(beacon.at)}.`);
+      show(round, !!beacon);
+      show(list, !!(doc.draw && doc.draw.seed));
       if (state === 'admitted' && !admitted) box.dispatchEvent(new CustomEvent('tidegate:admitted', { bubbles: true, detail: place }));
       admitted = state === 'admitted';
     }
@@ -243,12 +282,17 @@
     // The room wants one solved challenge for a place: joins again with the solution. After one that was refused, the visitor starts the next.
     async function solve(challenge, again) {
       if (challenge.provider !== 'altcha') return say(note, text.unsolvable);
+      if (!isSecureContext) return say(note, text.insecure); // browsers compute hashes only there
       if (!customElements.get('altcha-widget')) { // a page of another origin has its own: browsers start no worker of this one there
         const style = document.createElement('link');
         style.rel = 'stylesheet';
         style.href = `${api}/rooms/files/captcha/altcha.css`;
         document.head.append(style);
-        await import(`${api}/rooms/files/captcha/widget.js`);
+        try {
+          await import(`${api}/rooms/files/captcha/widget.js`);
+        } catch {
+          return say(note, text.unloaded);
+        }
       }
       const widget = document.createElement('altcha-widget');
       widget.setAttribute('challenge', new URL(challenge.url, api).href);
@@ -268,10 +312,11 @@
         const doc = await answer.json();
         if (!doc.phase && answer.status < 500) { // such as an unknown room
           say(note, doc.detail || doc.title);
-          timer = setTimeout(look, Math.min(1000 * (answer.headers.get('Retry-After') || 60), longest));
+          wait = 1000 * (answer.headers.get('Retry-After') || 60);
           return;
         }
         const place = await call(...ask);
+        if (ended.signal.aborted) return;
         if (!doc.phase) throw new Error(doc.title);
         if (place.ok && place.body.state) seen = place.body;
         else if (place.status === 404 || ask[0] === 'DELETE') seen = null;
@@ -289,8 +334,9 @@
       } catch {
         say(note, (seen && seen.state) || places.get(key) ? text.awayWithPlace : text.away);
         wait = 3000 + Math.random() * 4000;
+      } finally {
+        if (!ended.signal.aborted) timer = setTimeout(look, Math.min(wait, longest));
       }
-      timer = setTimeout(look, Math.min(wait, longest));
     }
     join.onclick = () => look(['POST', '/place']);
     claim.onclick = () => look(['POST', '/place/claim']);
@@ -303,14 +349,56 @@
     leave.onclick = () => ask(true);
     no.onclick = () => ask(false);
     yes.onclick = () => look(['DELETE', '/place']);
+    const on = (target, event, then) => target.addEventListener(event, then, { signal: ended.signal });
     // A hidden tab is slowed down by the browser: ask at once when it is seen again, or the connection is back.
-    document.addEventListener('visibilitychange', () => document.hidden || look());
-    addEventListener('online', () => look());
-    addEventListener('pageshow', (e) => e.persisted && look());
-    addEventListener('tidegate:token', () => look());
-    addEventListener('storage', (e) => e.key === news && look()); // a second tab
+    on(document, 'visibilitychange', () => document.hidden || look());
+    on(window, 'online', () => look());
+    on(window, 'pageshow', (e) => e.persisted && look());
+    on(window, 'storage', (e) => e.key === news && look()); // a second tab
+    if (!option('token')) { // or the page may use its address for something else
+      takeToken();
+      on(window, 'hashchange', takeToken); // a link to the page that is open loads nothing
+    }
+    on(window, 'tidegate:token', () => look());
     for (const e of [bar, join, claim, go, signIn, leave, sure, yes, no, draw]) show(e, false);
     look();
+    return () => {
+      ended.abort();
+      clearInterval(second);
+      clearTimeout(timer);
+      for (const e of parts) e.remove();
+    };
   }
-  document.querySelectorAll('[data-tidegate-room]').forEach(start);
+
+  const shown = new Set();
+  customElements.define('tidegate-room', class extends HTMLElement {
+    static observedAttributes = ['room', 'data-tidegate-room'];
+    #end;
+    connectedCallback() {
+      shown.add(this);
+      this.#end = start(this);
+    }
+    disconnectedCallback() {
+      shown.delete(this);
+      this.#end?.();
+      this.#end = undefined;
+    }
+    attributeChangedCallback() {
+      if (!this.#end) return;
+      this.#end();
+      this.#end = start(this);
+    }
+  });
+  function startEarlier() {
+    for (const box of document.querySelectorAll('[data-tidegate-room]:not(tidegate-room)')) {
+      if (shown.has(box)) continue;
+      shown.add(box);
+      start(box);
+    }
+  }
+  startEarlier();
+  document.addEventListener('DOMContentLoaded', startEarlier);
+  const warn = () => setTimeout(() => shown.size || console.warn('room.js: this page has no element <tidegate-room> yet, so it shows no waiting room.'));
+  if (document.readyState === 'complete') warn();
+  else addEventListener('load', warn);
 })();
