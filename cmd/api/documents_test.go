@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 func TestDocumentsAreStoredCompressed(t *testing.T) {
@@ -41,6 +44,21 @@ func TestDocumentsAreStoredCompressed(t *testing.T) {
 					t.Errorf("%s%s, known: %v", listener, path, a.Status)
 				}
 			}
+		}
+	}
+}
+
+// Every page fits a phone, and has one heading of the first level.
+func TestPagesFitAPhone(t *testing.T) {
+	p := startWith(t, nil)
+	b := testenv.NewTab(t, "status of 404") // a room that does not exist has a page
+	b.Do(chromedp.EmulateViewport(320, 700))
+	for _, at := range []string{p.URL("public") + "/docs", p.URL("internal") + "/docs", p.URL("public") + "/problems/captcha-required", p.URL("public") + "/rooms/shoes", p.URL("internal") + "/"} {
+		b.Open(at)
+		t.Log(at)
+		b.Fits()
+		if n := testenv.Eval[int](b, `document.querySelectorAll('h1').length`); n != 1 {
+			t.Errorf("%d headings of the first level", n)
 		}
 	}
 }
