@@ -97,7 +97,10 @@ func (s *stage) show(t *testing.T, frame livepage.Frame) {
 	if frame.Process.Degraded == nil {
 		frame.Process.Degraded = []string{}
 	}
-	frame.Rules, frame.Latest = []livepage.Rule{{Name: "orders"}}, []livepage.Answer{}
+	frame.Rules = []livepage.Rule{{Name: "orders"}}
+	if frame.Latest == nil {
+		frame.Latest = []livepage.Answer{}
+	}
 	select {
 	case s.frames <- &frame:
 	case <-time.After(30 * time.Second):
@@ -193,6 +196,54 @@ func TestThePageInAnOutage(t *testing.T) {
 	}
 	s.show(t, livepage.Frame{Seq: 7})
 	b.Until(`document.documentElement.dataset.seq === '7'`)
+}
+
+// A screen reader gives each button a name of its own, and a page that the browser translates works, and is not read out every second.
+func TestThePageReadAloud(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := testenv.NewTab(t)
+	b.Do(chromedp.EmulateViewport(320, 700))
+	b.Open(s.URL + "/")
+	at := time.Now()
+	sale := func(name string) livepage.Sale {
+		return livepage.Sale{Sale: name, State: "open", StartsAt: at, EndsAt: at.Add(time.Hour), Items: []livepage.Item{{Item: "shoe", Stock: 5, Free: new(0)}}}
+	}
+	ban := func(kind, value string) livepage.Ban {
+		return livepage.Ban{Kind: kind, Value: value, Until: at.Add(time.Hour)}
+	}
+	frame := livepage.Frame{
+		At:         at,
+		Sales:      &livepage.Part[[]livepage.Sale]{Value: &[]livepage.Sale{sale("flash"), sale("quiet")}},
+		Rooms:      &livepage.Part[[]livepage.Room]{Value: &[]livepage.Room{{Room: "hall", Phase: "serving"}, {Room: "flash", Phase: "serving"}}},
+		Queue:      &livepage.Part[livepage.Queue]{Value: &livepage.Queue{Dead: []livepage.Dead{{OrderID: "o1"}, {OrderID: "o2"}}}},
+		Semaphores: &livepage.Part[[]livepage.Semaphore]{Value: &[]livepage.Semaphore{{Name: "report", Limit: 2, InUse: 2, Holders: []livepage.Holder{{Holder: "nightly", PermitID: "p1"}, {Holder: "nightly", PermitID: "p2"}}}}},
+		Bans:       &livepage.Part[livepage.Bans]{Value: &livepage.Bans{Count: 2, Bans: []livepage.Ban{ban("user", "10.0.0.1"), ban("ip", "10.0.0.1")}}},
+		Latest:     []livepage.Answer{{At: at, Who: "ann", What: "POST /a", Answer: "admitted"}, {At: at, Who: "ann", What: "POST /b", Answer: "admitted"}},
+	}
+	s.show(t, frame)
+	b.Until(`document.querySelectorAll('#latest .answer').length === 2`)
+	names := strings.Join(b.Controls(), "|")
+	for _, name := range []string{"Show flash", "Pause flash", "Show quiet", "Pause quiet", "Hold room hall", "Hold room flash", "Replay order o2", "Release permit p2 of report, held by nightly", "Lift the ban of ip 10.0.0.1"} {
+		if !strings.Contains(names, name) {
+			t.Errorf("no control is called %q: %s", name, names)
+		}
+	}
+	b.Fits()
+
+	b.Until(`document.querySelector('#state').innerText === 'live'`)
+	b.Translate()
+	testenv.Eval[bool](b, `window.read = 0, new MutationObserver(() => window.read++).observe(document.querySelector('#state'), {childList: true, subtree: true, characterData: true}), true`)
+	for seq := range int64(3) {
+		frame.Seq = seq + 1
+		s.show(t, frame)
+		b.Until(fmt.Sprintf(`document.documentElement.dataset.seq === '%d'`, seq+1))
+	}
+	if n := testenv.Eval[int](b, `window.read`); n > 0 {
+		t.Errorf("the translated state is read out %d times in three frames", n)
+	}
+	b.Do(chromedp.Click(`.sale[data-key=kquiet] .switch`))
+	b.Until(`document.querySelector('dialog').open && document.querySelector('dialog h2').innerText === '«Pause quiet?»'`)
 }
 
 // A page whose address has a password in it can ask as well as any other; a caller that is banned is let in again where it was asked

@@ -21,10 +21,21 @@ function dress(node, properties, children) {
   return node;
 }
 
-/** put sets a text, only where it differs: so nothing flickers, and no screen reader repeats itself. */
+const written = new WeakMap();
+
+/**
+ * put sets a text, only where it differs from the last one: so nothing flickers, and no screen reader repeats itself. What is there is not compared, because a
+ * browser that translates the page changes it.
+ */
 export function put(node, text) {
-  if (node.textContent !== String(text)) node.textContent = text;
+  if ((written.get(node) ?? node.textContent) !== String(text)) node.textContent = text;
+  written.set(node, String(text));
   return node;
+}
+
+/** name sets what screen readers call an element. Buttons of several rows with the same text need names that differ. */
+export function name(node, text) {
+  if (node.getAttribute('aria-label') !== text) node.setAttribute('aria-label', text);
 }
 
 /**

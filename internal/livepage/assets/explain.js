@@ -26,7 +26,7 @@ function show(e) {
   ];
   if (e.ban) {
     lines[0].classList.add('ban');
-    lines[0].append(lift(e.ban, () => form.requestSubmit()));
+    lines[0].append(lift(e.ban, ', and explain again', () => form.requestSubmit()));
   }
   for (const rule of e.rules) {
     if (!rule.applies) lines.push(line('off', rule.rule, 'does not apply: ' + rule.why));

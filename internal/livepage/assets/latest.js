@@ -26,7 +26,7 @@ const cut = (text) => text.endsWith('…'); // too long for a frame, so nobody c
 const make = (a) => el('div', {class: 'answer k-' + kindOf(a.answer)},
   el('span', {class: 'at'}, time(a.at)), el('span', {class: 'word'}, el('i'), words(a.answer)),
   cut(a.who) ? el('span', {class: 'who'}, visible(a.who))
-    : el('button', {class: 'who', title: 'Explain', onclick: () => explain(a)}, visible(a.who) || 'unknown'),
+    : el('button', {class: 'who', title: 'Explain', 'aria-label': `Explain ${visible(a.who) || 'unknown'}, ${visible(a.what)}, ${words(a.answer)} at ${time(a.at)}`, onclick: () => explain(a)}, visible(a.who) || 'unknown'),
   el('span', {class: 'what', title: visible(a.what)}, visible(a.what)), el('span', {class: 'by'}, a.rule ?? ''));
 
 form.addEventListener('input', draw);

@@ -70,7 +70,7 @@ export function drawSemaphores(parent, part, more, now) {
 
 const permit = (semaphore, h) => row('holder', el('button', {
   class: 'change',
-  'aria-label': 'Release the permit of ' + visible(h.holder),
+  'aria-label': `Release permit ${h.permit_id} of ${semaphore}, held by ${visible(h.holder)}`,
   onclick: (e) => change('Release', 'the permit of ' + visible(h.holder), 'Its holder learns this at the next renewal. Until then, it and a new holder may work at the same time.', 'DELETE',
     `/v1/semaphores/${encodeURIComponent(semaphore)}/permits/${encodeURIComponent(h.permit_id)}`, e.currentTarget),
 }, 'Release'));
@@ -104,9 +104,9 @@ export function drawBans(parent, part, now) {
   }, all ? 'No matches in this list. “Explain this caller” finds all bans.' : 'No bans.');
 }
 
-/** lift is a button that ends a ban, and then calls whoever wants to know. */
-export const lift = (b, then = () => {}) => el('button', {
+/** lift is a button that ends a ban, and then calls whoever wants to know; where says in which list it is, for its name. */
+export const lift = (b, where = '', then = () => {}) => el('button', {
   class: 'change',
-  'aria-label': 'Lift the ban of ' + visible(b.value),
+  'aria-label': `Lift the ban of ${b.kind} ${visible(b.value)}${where}`,
   onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller is admitted again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget).then((done) => done && then()),
 }, 'Lift');

@@ -1,6 +1,6 @@
 // The waiting rooms, and how each goes on.
 
-import {$, el, keyed, put} from './dom.js';
+import {$, el, keyed, name, put} from './dom.js';
 import {count, day, duration} from './format.js';
 import {change} from './actions.js';
 import {told} from './lists.js';
@@ -29,8 +29,8 @@ const make = (room) => el('article', {class: 'room'},
   el('dl', {}, ...facts.map((name) => el('div', {class: name}, el('dt'), el('dd')))), el('ul', {class: 'lanes'}));
 
 function turn(room, button) {
-  const [verb, question] = questions[button.textContent];
-  change(button.textContent, `room ${room}`, question, 'POST', `/v1/rooms/${encodeURIComponent(room)}/${verb}`, button, true);
+  const [verb, question] = questions[button.value]; // its text may be translated
+  change(button.value, `room ${room}`, question, 'POST', `/v1/rooms/${encodeURIComponent(room)}/${verb}`, button, true);
 }
 
 function update(node, room, at) {
@@ -40,8 +40,9 @@ function update(node, room, at) {
   put($('.hours', node), [room.sale && `${room.item} of ${room.sale}`, starts > 0 && !over && `turns from ${day(room.starts_at)}, in ${duration(starts)}`].filter(Boolean).join(' · '));
   const button = $('.switch', node);
   button.hidden = over;
-  put(button, room.phase === 'held' ? 'Resume' : 'Hold');
-  const say = (name, label, value) => { put($(`.${name} dt`, node), label); put($(`.${name} dd`, node), value); };
+  button.value = room.phase === 'held' ? 'Resume' : 'Hold';
+  name(put(button, button.value), `${button.value} room ${room.room}`);
+  const say = (fact, label, value) => { put($(`.${fact} dt`, node), label); put($(`.${fact} dd`, node), value); };
   say('waiting', 'waiting', count(room.waiting));
   say('admitted', 'admitted last minute', over ? '–' : count(room.admitted));
   say('served', 'had their turn', count(room.served));

@@ -1,6 +1,6 @@
 // Each sale with its items running down.
 
-import {$, el, keyed, put} from './dom.js';
+import {$, el, keyed, name, put} from './dom.js';
 import {count, day, duration, plural, rate, seconds, time} from './format.js';
 import {change} from './actions.js';
 import {told} from './lists.js';
@@ -20,14 +20,15 @@ const moves = (sale) => !isOver(sale) && sale.curves.some((c) => c.moves);
 const place = (sale) => (isOver(sale) ? 2 : moves(sale) ? 0 : 1);
 
 const make = (sale) => el('article', {class: 'sale'},
-  el('header', {}, el('h3', {}, sale.sale), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'fold', 'aria-expanded': 'false', onclick: (e) => fold(e.currentTarget)}, 'Show'), el('button', {class: 'switch change', onclick: (e) => turn(sale.sale, e.currentTarget)})),
+  el('header', {}, el('h3', {}, sale.sale), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'fold', 'aria-expanded': 'false', 'aria-label': `Show ${sale.sale}`, onclick: (e) => fold(sale.sale, e.currentTarget)}, 'Show'), el('button', {class: 'switch change', onclick: (e) => turn(sale.sale, e.currentTarget)})),
   el('div', {class: 'items'}), el('p', {class: 'more'}), el('p', {class: 'totals'}));
 
 // On a phone a sale that is sold out is its heading, until somebody wants to see more.
-function fold(button) {
+function fold(sale, button) {
   const shown = button.closest('.sale').classList.toggle('unfolded');
   button.setAttribute('aria-expanded', shown);
   put(button, shown ? 'Hide' : 'Show');
+  name(button, `${shown ? 'Hide' : 'Show'} ${sale}`);
 }
 
 const questions = {
@@ -38,8 +39,8 @@ const questions = {
 
 // One button, so that the focus stays where it is when the sale has been paused.
 function turn(sale, button) {
-  const [verb, question] = questions[button.textContent];
-  change(button.textContent, sale, question, 'POST', `/v1/sales/${encodeURIComponent(sale)}/${verb}`, button);
+  const [verb, question] = questions[button.value]; // its text may be translated
+  change(button.value, sale, question, 'POST', `/v1/sales/${encodeURIComponent(sale)}/${verb}`, button);
 }
 
 const verbOf = (sale) => (sale.draft ? 'Open' : {open: 'Pause', scheduled: 'Pause', paused: 'Resume'}[sale.state]);
@@ -54,7 +55,10 @@ function update(node, sale, at) {
     : starts > 0 ? `from ${day(sale.starts_at)}, in ${duration(starts)}` : `until ${end}, for ${duration(ends)}`));
   const button = $('.switch', node), verb = verbOf(sale);
   button.hidden = !verb;
-  if (verb) put(button, verb);
+  if (verb) {
+    button.value = verb;
+    name(put(button, verb), `${verb} ${sale.sale}`);
+  }
   keyed($('.items', node), sale.items, (it) => it.item, makeItem, (item, it) => updateItem(item, sale, it, sale.curves[sale.items.indexOf(it)], at));
   node.classList.toggle('moves', moves(sale));
   put($('.more', node), sale.more_items ? `and ${count(sale.more_items)} more items; ${sale.in_all.free === null ? '–' : count(sale.in_all.free)} of ${count(sale.in_all.stock)} left in all` : '');
