@@ -78,6 +78,16 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 	return snapshots, g.Wait()
 }
 
+// SaleState returns a sale in the state that its definition gives. Like SaleStates, it reads nothing.
+func (w *catalogWatch) SaleState(sale string) (SaleStatus, error) {
+	l, err := w.listing(sale)
+	if err != nil {
+		return SaleStatus{}, err
+	}
+	now, _ := w.clock.now()
+	return SaleStatus{Sale: l.Sale, State: l.stateAt(now), Now: now.UTC()}, nil
+}
+
 // SaleStates returns all sales, sorted by name, in the states that their definitions give. It reads nothing: units are missing, and so is whether
 // a sale is recovering.
 func (w *catalogWatch) SaleStates() ([]SaleStatus, error) {

@@ -1,6 +1,9 @@
 package contract
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,7 +18,11 @@ func Checked(t testing.TB, d *Document, h http.Handler) http.Handler {
 		if seen.status == 0 {
 			seen.WriteHeader(http.StatusOK)
 		}
-		for _, wrong := range d.Mismatches(method, &target, seen.status, seen.header, seen.body) {
+		body, err := seen.content()
+		if err != nil {
+			t.Errorf("%s %s: %v", method, target.RequestURI(), err)
+		}
+		for _, wrong := range d.Mismatches(method, &target, seen.status, seen.header, body) {
 			t.Errorf("%s %s answers %d, and its document says otherwise: %s", method, target.RequestURI(), seen.status, wrong)
 		}
 	})
@@ -47,6 +54,18 @@ func (a *answer) Write(b []byte) (int, error) {
 		a.body = append(a.body, b...)
 	}
 	return a.ResponseWriter.Write(b)
+}
+
+// content returns what was written, decompressed.
+func (a *answer) content() ([]byte, error) {
+	if a.header.Get("Content-Encoding") != "gzip" || len(a.body) == 0 {
+		return a.body, nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(a.body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(unpacked)
 }
 
 // Unwrap is for http.ResponseController.

@@ -117,6 +117,10 @@ func (f *fakeOrders) Sale(_ context.Context, sale string) (orders.SaleStatus, er
 	return orders.SaleStatus{}, orders.ErrUnknownSale
 }
 
+func (f *fakeOrders) SaleState(sale string) (orders.SaleStatus, error) {
+	return f.Sale(context.Background(), sale)
+}
+
 func (f *fakeOrders) SaleStates() ([]orders.SaleStatus, error) { return f.sales, f.err }
 
 func (f *fakeOrders) Sales(_ context.Context, after string, limit int) (list []orders.SaleStatus, err error) {

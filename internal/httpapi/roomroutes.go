@@ -98,7 +98,7 @@ func roomVerb(verb, summary string) huma.Operation {
 // registerPublicRooms registers the routes of the public listener, which the rules charge. Joining charges itself.
 func (a *API) registerPublicRooms(docs huma.API, origins []string) {
 	charged := huma.Middlewares{a.charger.Middleware}
-	huma.Register(docs, with(roomRoute, charged, captchaParameter), a.visitors.Room)
+	huma.Register(docs, shared[rooms.RoomView](docs, with(roomRoute, charged, captchaParameter)), a.visitors.Room)
 	a.registerPlaces(docs, charged, charged, nil, captchaParameter)
 	a.registerRoomPage(docs.OpenAPI(), a.public, origins)
 	a.registerRoomStreams(docs.OpenAPI(), a.public, roomStreams{

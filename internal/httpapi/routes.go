@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -73,6 +74,14 @@ func register[I, O any](a *API, docs huma.API, roles []auth.Role, op huma.Operat
 // with returns an operation with middlewares, and with parameters that its handler does not read.
 func with(op huma.Operation, middlewares huma.Middlewares, parameters []*huma.Param) huma.Operation {
 	op.Middlewares, op.Parameters = middlewares, parameters
+	return op
+}
+
+// shared returns an operation that answers with a document of type T, as package document serves it.
+func shared[T any](docs huma.API, op huma.Operation) huma.Operation {
+	op.Responses = map[string]*huma.Response{"200": apidocs.Fields(&huma.Response{Content: map[string]*huma.MediaType{
+		"application/json": {Schema: docs.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")},
+	}}, "ETag")}
 	return op
 }
 

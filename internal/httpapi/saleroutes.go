@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/audit"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -93,7 +94,7 @@ func switchRoute(verb, summary string) huma.Operation {
 // registerBuyers registers the routes of sales and orders that both listeners have. On the public one, reading is charged by the rules; on
 // the internal one, reading and placing need a role.
 func (a *API) registerBuyers(docs huma.API, reading, placing huma.Middlewares, parameters []*huma.Param) {
-	huma.Register(docs, with(saleRoute, reading, parameters), a.reader.Sale)
+	huma.Register(docs, shared[sales.SaleView](docs, with(saleRoute, reading, parameters)), a.reader.Sale)
 	huma.Register(docs, with(placeRoute, append(placing, a.placer.FastPlace), nil), a.placer.Place)
 	huma.Register(docs, with(orderRoute, reading, parameters), a.reader.Order)
 }

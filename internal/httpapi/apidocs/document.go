@@ -4,22 +4,19 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"html/template"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/httpapi/document"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
-	"github.com/tidegate/tidegate/internal/staticfiles"
 )
 
 //go:embed docs.html
@@ -168,43 +165,17 @@ func harmless(c echo.Context) {
 	c.Response().Header().Set("X-Content-Type-Options", "nosniff")
 }
 
-// fixed serves a document that is the same for all clients. It is compressed once, and has an ETag, so that clients need not
-// fetch it again while it is unchanged.
-func fixed(kind string, plain []byte) echo.HandlerFunc {
-	sum := sha256.Sum256(plain)
-	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
-	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level exists
-	_, _ = w.Write(plain)                                      // into memory
-	_ = w.Close()
+// fixed serves a document that is the same for all clients.
+func fixed(kind string, text []byte) echo.HandlerFunc {
+	d := document.New(text, gzip.BestCompression)
 	return func(c echo.Context) error {
 		harmless(c)
 		h := c.Response().Header()
 		h.Set("Content-Type", kind)
 		h.Set("Cache-Control", "max-age=300")
-		h.Set("Vary", "Accept-Encoding")
-		body := plain
-		h.Set("Etag", `"`+tag+`"`)
-		if takesGzip(c.Request().Header) {
-			body = packed.Bytes()
-			h.Set("Etag", `"`+tag+`-gzip"`)
-			h.Set("Content-Encoding", "gzip")
-		}
-		staticfiles.Serve(c.Response(), c.Request(), body)
+		d.ServeHTTP(c.Response(), c.Request())
 		return nil
 	}
-}
-
-// takesGzip reports whether the client accepts gzip (RFC 9110, 12.5.3).
-func takesGzip(header http.Header) bool {
-	for coding := range strings.SplitSeq(strings.Join(header["Accept-Encoding"], ","), ",") {
-		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
-		if strings.EqualFold(name, "gzip") {
-			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.ToLower(weight), "q="), 64)
-			return weight == "" || err == nil && q > 0
-		}
-	}
-	return false
 }
 
 // Introductions of the pages.

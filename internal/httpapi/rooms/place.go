@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/httpapi/challenge"
+	"github.com/tidegate/tidegate/internal/httpapi/document"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
@@ -35,6 +36,8 @@ type Visitors struct {
 	MayWait    func(ctx context.Context) (waiting context.Context, end func(), ok bool)
 	Leaving    context.Context // ends when draining begins
 	Errors     request.ErrorWriter
+
+	documents document.Shared // of rooms
 }
 
 // Visitor is the parameters that identify a place.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/document"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/waitingroom"
@@ -87,11 +88,6 @@ type beaconView struct {
 	Signature *string   `json:"signature" doc:"Of the round, in hexadecimal; null before"`
 }
 
-type roomOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         RoomView
-}
-
 func viewRoom(s *waitingroom.Status) RoomView {
 	v := RoomView{
 		Room: s.Room, Phase: s.Phase, Now: jsontime.Instant(s.Now), Sale: s.Sale, Item: s.Item, GatherAt: jsontime.Instant(s.GatherAt), StartsAt: jsontime.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
@@ -121,13 +117,32 @@ func viewRoom(s *waitingroom.Status) RoomView {
 	return v
 }
 
-// Room answers from this process's memory.
-func (h *Visitors) Room(ctx context.Context, in *RoomName) (*roomOutput, error) {
-	s, err := h.room(ctx, in.Room)
+// Room answers from this process's memory, with a document that all callers of a moment share. Only joins and stock in it are of a moment before.
+func (h *Visitors) Room(ctx context.Context, in *RoomName) (*document.Output, error) {
+	request.Of(ctx).Slot.Leave()
+	d, err := h.document(ctx, in.Room)
 	if err != nil {
 		return nil, err
 	}
-	return &roomOutput{CacheControl: "max-age=1", Body: viewRoom(&s)}, nil
+	return d.JSON(), nil
+}
+
+// document returns a room as everybody may see it.
+func (h *Visitors) document(ctx context.Context, name string) (*document.Document, error) {
+	return h.documents.Get(ctx, name, func(ctx context.Context) (any, func() bool, error) {
+		changed, err := h.Rooms.Changed(ctx, name) // before the room is read, so that no change is missed
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := h.Rooms.Room(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		return viewRoom(&s), func() bool {
+			now, err := h.Rooms.Changed(ctx, name)
+			return err == nil && now == changed
+		}, nil
+	})
 }
 
 func (h *Visitors) room(ctx context.Context, name string) (waitingroom.Status, error) {

@@ -118,25 +118,23 @@ func (h *Visitors) sendTurns(ctx context.Context, room *waitingroom.Status, sent
 // sendRoom sends the turns that were given, and the room, and waits until it has changed. It returns false when the stream ends.
 func (h *Visitors) sendRoom(ctx context.Context, name string, sent cursor, send func(string) bool) bool {
 	changed, err := h.Rooms.Changed(ctx, name) // before the room is read, so that no change is missed
-	var body []byte
-	var room waitingroom.Status
-	if err == nil {
-		if room, err = h.Rooms.Room(ctx, name); err == nil {
-			body, err = json.Marshal(viewRoom(&room))
-		}
+	if err != nil {                            // the client connects again, and gets the problem
+		return false
 	}
-	if err != nil { // the client connects again, and gets the problem
+	d, err := h.document(ctx, name)
+	if err != nil {
 		return false
 	}
 	id, between := "", betweenEvents
 	if sent != nil {
 		between = betweenTurns
-		if len(sent) != len(room.ByLane) || !h.sendTurns(ctx, &room, sent, send) { // an operator has changed the lanes
+		room, err := h.Rooms.Room(ctx, name)                                                     // no earlier state than the document's: all turns in that are announced
+		if err != nil || len(sent) != len(room.ByLane) || !h.sendTurns(ctx, &room, sent, send) { // an operator has changed the lanes
 			return false
 		}
 		id = fmt.Sprintf("id: %s\n", sent)
 	}
-	if !send("event: room\n" + id + "data: " + string(body) + "\n\n") {
+	if !send("event: room\n" + id + "data: " + strings.TrimSpace(string(d.Text())) + "\n\n") {
 		return false
 	}
 	beat := time.NewTicker(heartbeat)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/document"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
@@ -13,6 +14,8 @@ import (
 type Reader struct {
 	Orders  Source
 	MayWait MayWait
+
+	documents document.Shared // of sales
 }
 
 // MayWait reports whether an answer may wait for a change. The wait uses the context, and calls end at its end.
@@ -22,6 +25,7 @@ type MayWait = func(ctx context.Context) (waiting context.Context, end func(), o
 type Source interface {
 	Namer
 	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	SaleState(sale string) (orders.SaleStatus, error)
 	Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
 	Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
 	Lister
@@ -32,7 +36,8 @@ type saleInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
 }
 
-type saleView struct {
+// SaleView is a sale in responses to everybody.
+type SaleView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Sale     string       `json:"sale"`
@@ -51,22 +56,33 @@ type itemView struct {
 	Free  int    `json:"free" doc:"Units that nobody has reserved or bought"`
 }
 
-type saleOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         saleView
-}
-
-func (h *Reader) Sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
+// Sale answers with a document that all callers of a moment share. Only the free units in it are of a moment before: it is made anew when the
+// definition or the state has changed.
+func (h *Reader) Sale(ctx context.Context, in *saleInput) (*document.Output, error) {
 	request.Of(ctx).Slot.Leave()
-	s, err := h.Orders.Sale(ctx, in.Sale)
+	d, err := h.documents.Get(ctx, in.Sale, func(ctx context.Context) (any, func() bool, error) {
+		before, err := h.Orders.SaleState(in.Sale)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := h.Orders.Sale(ctx, in.Sale)
+		return viewSale(&s), func() bool {
+			now, err := h.Orders.SaleState(in.Sale)
+			return err == nil && now.State == before.State && now.Revision == before.Revision && now.Epoch == before.Epoch
+		}, err
+	})
 	if err != nil {
 		return nil, err
 	}
+	return d.JSON(), nil
+}
+
+func viewSale(s *orders.SaleStatus) *SaleView {
 	items := make([]itemView, len(s.Items))
 	for i, it := range s.Items {
 		items[i] = itemView{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
 	}
-	return &saleOutput{CacheControl: "max-age=1", Body: saleView{
+	return &SaleView{
 		Sale: s.ID, State: s.State, Now: jsontime.Instant(s.Now), StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: items,
-	}}, nil
+	}
 }
