@@ -95,6 +95,7 @@ var (
 	clockOffset  = describe("clock_offset_seconds", "How far the clock of a server, redis or database, is ahead of this process's, in seconds.", "server")
 	condition    = describe("condition", "1 while there is a reason why this process cannot take or commit orders, or why accepted orders are in danger, by cause; otherwise 0.", "cause")
 	freeUnits    = describe("free_units", "Unsold and unreserved units of an item; no series while it is recovering.", "sale", "item")
+	unitsAge     = describe("units_age_seconds", "Age of tidegate_stock_units and tidegate_free_units, in seconds: they keep their last values while the sales cannot be read in time.")
 )
 
 func (s selling) troubles() []string {
@@ -106,12 +107,13 @@ func (s selling) troubles() []string {
 
 // Describe implements prometheus.Collector.
 func (s selling) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits, condition, clockOffset} {
+	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits, unitsAge, condition, clockOffset} {
 		ch <- d
 	}
 }
 
-// Collect implements prometheus.Collector. If a source does not answer, its metrics are left out instead of repeating old values.
+// Collect implements prometheus.Collector. If a source does not answer, its metrics are left out instead of repeating old values, except for
+// units: reading many sales after a change of each may take longer than a scrape waits, and series must not end for that. They have their age.
 func (s selling) Collect(ch chan<- prometheus.Metric) {
 	s.dead.Ask(context.Background(), askAgain) // start all queries before waiting for the first
 	s.sales.Ask(context.Background(), askAgain)
@@ -138,10 +140,13 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 			gauge(condition, there, string(cause))
 		}
 	}
-	sales, _ := found(s.sales)
-	now := time.Now()
-	for i := range sales {
-		sale := &sales[i]
+	_, _ = found(s.sales)
+	last, now := s.sales.Last(), time.Now()
+	if !last.At.IsZero() {
+		gauge(unitsAge, now.Sub(last.At).Seconds())
+	}
+	for i := range last.Value {
+		sale := &last.Value[i]
 		if !sale.VerifiedAt(now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
 			continue
 		}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/metrics"
@@ -93,8 +95,9 @@ func TestSales(t *testing.T) {
 	want[`tidegate_condition{cause="sales"}`] = "1"
 	want[`tidegate_clock_offset_seconds{server="redis"}`], want[`tidegate_clock_offset_seconds{server="database"}`] = "1", "-60"
 	m, got := told()
-	if !maps.Equal(got, want) {
-		t.Errorf("%v", got)
+	age, err := strconv.ParseFloat(got["tidegate_units_age_seconds"], 64)
+	if delete(got, "tidegate_units_age_seconds"); !maps.Equal(got, want) || err != nil || age < 0 || age > 10 {
+		t.Errorf("%v, age %v", got, age)
 	}
 	if troubles := m.Degraded(); len(troubles) != 1 || !strings.Contains(troubles[0], "dead letters") {
 		t.Errorf("%q", troubles)
@@ -103,6 +106,27 @@ func TestSales(t *testing.T) {
 	if m, got := told(); len(got) != len(orders.Causes)+2 || len(m.Degraded()) != 0 {
 		t.Errorf("%v while nobody knows it", got)
 	}
+}
+
+// TestUnitsKeepTheirLastValues: a scrape that finds the sales unreadable has the units of the last reading, and how old they are.
+func TestUnitsKeepTheirLastValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		from := &shop{sales: []orders.SaleStatus{{
+			Sale:  orders.Sale{ID: "open", StartsAt: start, EndsAt: start.Add(time.Hour), Items: []orders.Item{{ID: "a", Stock: 10}}},
+			State: orders.StateOpen, Free: map[string]int{"a": 3},
+		}}}
+		m := metrics.New("test")
+		m.Sales(from)
+		scrape(t, m)
+		from.err = errors.New("away")
+		time.Sleep(30 * time.Second)
+		got := scrape(t, m)
+		if got[`tidegate_free_units{item="a",sale="open"}`] != "3" || got[`tidegate_stock_units{item="a",sale="open"}`] != "10" ||
+			got["tidegate_units_age_seconds"] != "30" || got["tidegate_outbox_orders"] != "" {
+			t.Errorf("%v", got)
+		}
+	})
 }
 
 // The page shows what metrics raise alerts about.
