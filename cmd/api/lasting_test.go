@@ -279,7 +279,7 @@ func TestAnswersEndWithTheirToken(t *testing.T) {
 		h.t = t
 		begun := servetest.Call("POST", internal+"/session", `{"token":"`+staysOperator+`"}`)
 		cookie, _, _ := strings.Cut(begun.Header.Get("Set-Cookie"), ";")
-		fields := []string{"Cookie", cookie}
+		fields := []string{"Cookie", cookie, "Sec-Fetch-Site", "same-origin"}
 		all := h.openAll("internal", func(c lastingCall) []string {
 			if c.user {
 				return append(fields, user...)

@@ -29,6 +29,7 @@ var operationsByRole = map[string]string{
 	`,
 	"admit operator viewer": `
 		GET /.well-known/jwks.json
+		GET /.well-known/receipt-keys.json
 		GET /v1/explain
 		GET /v1/order-events
 		GET /v1/orders/{x}
