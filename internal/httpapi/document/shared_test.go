@@ -40,7 +40,7 @@ func TestShared(t *testing.T) {
 		time.Sleep(sharedFor - 1)
 		wants("shared", "a", "1\n", 1)
 		wants("another name", "b", "1\n", 2)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wants("old", "a", "1\n", 3)
 		version = 2
 		wants("changed", "a", "2\n", 4)
@@ -57,7 +57,7 @@ func TestShared(t *testing.T) {
 		all.Wait()
 		time.Sleep(9*takes - 1)
 		wants("shared for longer, because it takes long", "a", "4\n", 7)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		takes = time.Minute
 		wants("old", "a", "4\n", 8)
 		time.Sleep(sharedMax)
