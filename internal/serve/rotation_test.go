@@ -18,7 +18,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-var older, newer, foreign = strings.Repeat("o", 32), strings.Repeat("n", 32), strings.Repeat("f", 32)
+var older, newer, foreign = "older-" + testenv.Secret, "newer-" + testenv.Secret, "foreign-" + testenv.Secret
 
 // signing returns env with other secrets.
 func signing(env func(string) string, secret, previous string) func(string) string {
