@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ import (
 
 // fakeAudit keeps events, the newest first, unless it fails.
 type fakeAudit struct {
+	mu     sync.Mutex
 	events []history.Change
 	err    error
 }
@@ -31,6 +33,8 @@ func (f *fakeAudit) Record(ctx context.Context, e history.Change) error {
 	if err := cmp.Or(f.err, ctx.Err()); err != nil {
 		return err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.events = append([]history.Change{e}, f.events...)
 	return nil
 }

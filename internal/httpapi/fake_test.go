@@ -54,6 +54,15 @@ type fakeOrders struct {
 	afterID orders.ID
 	panics  bool
 	calls   []string
+
+	mu sync.Mutex
+}
+
+// record keeps what a call asked for; calls may be concurrent.
+func (f *fakeOrders) record(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
 }
 
 // Shown inverts the last byte of the ids of anonymous orders.
@@ -67,8 +76,8 @@ func (f *fakeOrders) Shown(id orders.ID, buyer string) orders.ID {
 func (f *fakeOrders) ParseShown(text string) (orders.ID, error) { return orders.ParseID(text) }
 
 func (f *fakeOrders) Prepare(r orders.Request) (sales.Attempt, error) {
-	f.calls = append(f.calls, "prepare")
-	f.requests = append(f.requests, r)
+	f.record(func() { f.calls = append(f.calls, "prepare") })
+	f.record(func() { f.requests = append(f.requests, r) })
 	switch {
 	case f.panics:
 		panic("the secret of the database is hunter2")
@@ -83,7 +92,7 @@ func (f *fakeOrders) Prepare(r orders.Request) (sales.Attempt, error) {
 type fakeAttempt struct{ f *fakeOrders }
 
 func (t fakeAttempt) Screen() (orders.Outcome, bool) {
-	t.f.calls = append(t.f.calls, "screen")
+	t.f.record(func() { t.f.calls = append(t.f.calls, "screen") })
 	if t.f.screen == nil {
 		return orders.Outcome{}, false
 	}
@@ -93,7 +102,7 @@ func (t fakeAttempt) Screen() (orders.Outcome, bool) {
 func (t fakeAttempt) Remembered() bool { return t.f.seen }
 
 func (t fakeAttempt) Replay(context.Context) (orders.Outcome, bool, error) {
-	t.f.calls = append(t.f.calls, "replay")
+	t.f.record(func() { t.f.calls = append(t.f.calls, "replay") })
 	if t.f.replay == nil {
 		return orders.Outcome{}, false, t.f.err
 	}
@@ -101,7 +110,7 @@ func (t fakeAttempt) Replay(context.Context) (orders.Outcome, bool, error) {
 }
 
 func (t fakeAttempt) Reserve(context.Context) (orders.Outcome, error) {
-	t.f.calls = append(t.f.calls, "reserve")
+	t.f.record(func() { t.f.calls = append(t.f.calls, "reserve") })
 	return t.f.reserve, t.f.err
 }
 
@@ -133,7 +142,7 @@ func (f *fakeOrders) Sales(_ context.Context, after string, limit int) (list []o
 }
 
 func (f *fakeOrders) Order(_ context.Context, id orders.ID, v orders.Viewer) (orders.Order, error) {
-	f.viewer = v
+	f.record(func() { f.viewer = v })
 	if f.err != nil {
 		return orders.Order{}, f.err
 	}
@@ -144,12 +153,12 @@ func (f *fakeOrders) Order(_ context.Context, id orders.ID, v orders.Viewer) (or
 }
 
 func (f *fakeOrders) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error) {
-	f.while, f.waited = while, wait
+	f.record(func() { f.while, f.waited = while, wait })
 	return f.Order(ctx, id, v)
 }
 
 func (f *fakeOrders) Orders(_ context.Context, q orders.Query) ([]orders.Order, error) {
-	f.query = q
+	f.record(func() { f.query = q })
 	return f.list[:min(q.Limit, len(f.list))], f.err
 }
 
@@ -158,7 +167,7 @@ func (f *fakeOrders) PutSale(_ context.Context, d orders.Definition) (orders.Sal
 	if err != nil {
 		return orders.SaleStatus{}, false, err
 	}
-	f.put = def
+	f.record(func() { f.put = def })
 	def.Switch = orders.SwitchDraft
 	return orders.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
 }
@@ -170,24 +179,24 @@ func (f *fakeOrders) RebuildSale(_ context.Context, sale string) (orders.SaleSta
 }
 
 func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
-	f.to = to
+	f.record(func() { f.to = to })
 	s, err := f.Sale(context.Background(), sale)
 	s.Switch = to
 	return s, err
 }
 
 func (f *fakeOrders) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error) {
-	f.calls = append(f.calls, "cancel")
+	f.record(func() { f.calls = append(f.calls, "cancel") })
 	return f.Order(ctx, id, v)
 }
 
 func (f *fakeOrders) Pay(_ context.Context, id orders.ID, reference string) (orders.Payment, error) {
-	f.calls = append(f.calls, "capture "+id.String()+" "+reference)
+	f.record(func() { f.calls = append(f.calls, "capture "+id.String()+" "+reference) })
 	return f.paid, f.err
 }
 
 func (f *fakeOrders) Events(_ context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error) {
-	f.after, f.waited = after, wait
+	f.record(func() { f.after, f.waited = after, wait })
 	return f.events[:min(limit, len(f.events))], f.err
 }
 
@@ -201,12 +210,12 @@ func (f *fakeOrders) Totals(context.Context, string) (orders.Totals, error) {
 }
 
 func (f *fakeOrders) DeadLetters(_ context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
-	f.afterID = after
+	f.record(func() { f.afterID = after })
 	return f.dead[:min(limit, len(f.dead))], f.err
 }
 
 func (f *fakeOrders) Replay(ctx context.Context, id orders.ID) (orders.Order, error) {
-	f.calls = append(f.calls, "replay")
+	f.record(func() { f.calls = append(f.calls, "replay") })
 	return f.Order(ctx, id, orders.Viewer{All: true})
 }
 
@@ -257,7 +266,7 @@ func (g *fakeGate) Charge(_ context.Context, r admission.Request) (admission.Dec
 	defer g.mu.Unlock()
 	g.asked = append(g.asked, r)
 	if g.orders != nil {
-		g.orders.calls = append(g.orders.calls, "charge")
+		g.orders.record(func() { g.orders.calls = append(g.orders.calls, "charge") })
 	}
 	return g.decision, g.err
 }
@@ -273,7 +282,7 @@ func (g *fakeGate) ChargeUnless(
 }
 
 func (g *fakeGate) Refund(context.Context, admission.Decision) error {
-	g.orders.calls = append(g.orders.calls, "refund")
+	g.orders.record(func() { g.orders.calls = append(g.orders.calls, "refund") })
 	return g.err
 }
 
@@ -297,6 +306,8 @@ func (g *fakeGate) other(what string, r admission.Request) (admission.Decision, 
 }
 
 func (g *fakeGate) Explain(_ context.Context, r admission.Request) (admission.Explanation, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.asked = append(g.asked, r)
 	return g.explanation, g.err
 }
@@ -311,6 +322,8 @@ func (g *fakeGate) Banned(admission.Request) (b bans.Ban, left time.Duration, ok
 }
 
 func (g *fakeGate) Ban(_ context.Context, o bans.Order) (bans.Ban, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.ordered = o
 	return bans.Ban{Target: o.Target, Reason: o.Reason, Since: noon, Until: noon.Add(o.For), Times: 1}, g.err
 }

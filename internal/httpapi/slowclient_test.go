@@ -126,12 +126,13 @@ func TestInternalReadsWaitWithoutASlot(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := setup(t, withPage, withTokens(t), func(c *Config) { c.Orders, c.Sessions = waitingOrders{c.Orders.(*fakeOrders)}, &slowSessions{} })
-				cookie := signIn(t, b.Internal(), "operator-token-of-tests")
+				internal := b.Internal()
+				cookie := signIn(t, internal, "operator-token-of-tests")
 				for _, fields := range [][]string{by(cookie), {"X-Tidegate-Token", "operator-token-of-tests"}} {
 					var wg sync.WaitGroup
 					for range 2 * runtime.GOMAXPROCS(0) {
 						wg.Go(func() {
-							if w := call(b.Internal(), "GET", path, "", fields...); w.Code != http.StatusOK {
+							if w := call(internal, "GET", path, "", fields...); w.Code != http.StatusOK {
 								t.Errorf("%d %s", w.Code, w.Body)
 							}
 						})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,16 +15,17 @@ func TestShared(t *testing.T) {
 		var (
 			s       Shared
 			reads   int
-			version = 1
+			version atomic.Int64
 			takes   time.Duration
 			failed  error
 		)
+		version.Store(1)
 		get := func(name string) string {
 			d, err := s.Get(t.Context(), name, func(context.Context) (any, func() bool, error) {
 				reads++
-				is := version
+				is := version.Load()
 				time.Sleep(takes)
-				return is, func() bool { return is == version }, failed
+				return is, func() bool { return is == version.Load() }, failed
 			})
 			if err != nil {
 				return err.Error()
@@ -42,14 +44,16 @@ func TestShared(t *testing.T) {
 		wants("another name", "b", "1\n", 2)
 		time.Sleep(time.Nanosecond)
 		wants("old", "a", "1\n", 3)
-		version = 2
+		version.Store(2)
 		wants("changed", "a", "2\n", 4)
-		failed, version = errors.New("away"), 3
+		failed = errors.New("away")
+		version.Store(3)
 		wants("an error", "a", "away", 5)
 		failed = nil
 		wants("is not kept", "a", "3\n", 6)
 
-		takes, version = 50*time.Millisecond, 4
+		takes = 50 * time.Millisecond
+		version.Store(4)
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() { wants("together", "a", "4\n", 7) })
@@ -62,7 +66,7 @@ func TestShared(t *testing.T) {
 		wants("old", "a", "4\n", 8)
 		time.Sleep(sharedMax)
 		takes = time.Second
-		go func() { time.Sleep(takes / 2); version = 5 }()
+		go func() { time.Sleep(takes / 2); version.Store(5) }()
 		wants("a change while it is read", "a", "5\n", 10)
 
 		time.Sleep(2 * sharedMax)
