@@ -26,7 +26,7 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 	}
 	// Concurrent callers share one read.
 	seen, err, _ := w.flights.Do("sale "+sale, func() (any, error) {
-		return within(ctx, w.core, func(ctx context.Context) ([]*snapshot, error) { return w.snapshots(ctx, l) })
+		return w.snapshots(context.WithoutCancel(ctx), l)
 	})
 	if err != nil {
 		return SaleStatus{}, err
@@ -56,7 +56,8 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 	return status, nil
 }
 
-// snapshots returns the items' snapshots, at most 200 ms old, in the order of the items; nil for an item that Redis does not have.
+// snapshots returns the items' snapshots, at most 200 ms old, in the order of the items; nil for an item that Redis does not have. Each item has
+// Options.Timeout: a thousand take longer.
 func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, error) {
 	snapshots := make([]*snapshot, len(l.Items))
 	g, ctx := errgroup.WithContext(ctx)
@@ -69,7 +70,8 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 			continue
 		}
 		g.Go(func() (err error) {
-			if snapshots[i], err = w.readSnapshot(ctx, ci); errors.Is(err, ErrRecovering) {
+			snapshots[i], err = within(ctx, w.core, func(ctx context.Context) (*snapshot, error) { return w.readSnapshot(ctx, ci) })
+			if errors.Is(err, ErrRecovering) {
 				err = nil
 			}
 			return err

@@ -47,7 +47,7 @@ func TestRolesOfEveryCall(t *testing.T) {
 	}
 	servetest.Call("GET", internal+"/openapi.json", "").Into(t, &described)
 
-	open := []string{"/livez", "/readyz", "/openapi.json", "/docs", "/problems/{name}", "/", "/session"}
+	open := []string{"/livez", "/readyz", "/openapi.json", "/docs", "/problems/{name}", "/", "/assets/{path}", "/session"}
 	viewed := []string{
 		"/v1/sales", "/v1/sales/{sale}", "/v1/sales/{sale}/orders", "/v1/sales/{sale}/verify", "/v1/orders/{id}", "/v1/orders/dead", "/v1/order-events",
 		"/v1/rules", "/v1/bans", "/v1/bans/history", "/v1/explain", "/v1/semaphores", "/v1/semaphores/{name}", "/v1/login/history", "/v1/audit", "/events",

@@ -112,9 +112,7 @@ func New(cfg Config) (*API, error) {
 	if err := a.servePublic(origins, cfg.CORSHeaders); err != nil {
 		return nil, err
 	}
-	if err := a.serveInternal(); err != nil {
-		return nil, err
-	}
+	a.serveInternal()
 	return a, nil
 }
 
@@ -141,7 +139,7 @@ func (a *API) servePublic(origins, headers []string) error {
 		return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, vwr.Path+"/")
 	})
 	_, tokens := a.identity.(*auth.JWT)
-	return apidocs.Serve(a.public, docs, apidocs.PublicIntroduction, func(path string, op *huma.Operation) (statuses []int) {
+	apidocs.Serve(a.public, docs, apidocs.PublicIntroduction, func(path string, op *huma.Operation) (statuses []int) {
 		if op.Method != http.MethodGet {
 			statuses = append(statuses, http.StatusForbidden) // of foreign pages
 		}
@@ -150,10 +148,11 @@ func (a *API) servePublic(origins, headers []string) error {
 		}
 		return statuses
 	})
+	return nil
 }
 
 // serveInternal builds the internal listener.
-func (a *API) serveInternal() error {
+func (a *API) serveInternal() {
 	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
 	docs := a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.registerProbes(docs)
@@ -169,7 +168,7 @@ func (a *API) serveInternal() error {
 	a.describeCaller(docs.OpenAPI(), func(_ string, op *huma.Operation) bool {
 		return op.OperationID == placeRoute.OperationID || slices.Contains(visitorOperations, op.OperationID)
 	})
-	return apidocs.Serve(a.internal, docs, apidocs.InternalIntroduction, func(path string, _ *huma.Operation) []int {
+	apidocs.Serve(a.internal, docs, apidocs.InternalIntroduction, func(path string, _ *huma.Operation) []int {
 		if isTokenless(path) {
 			return []int{http.StatusForbidden}
 		}

@@ -348,6 +348,8 @@ type bed struct {
 	gate   *fakeGate
 	logged *strings.Builder
 	test   *testing.T // nil: a benchmark
+
+	publicDocument, internalDocument func() *contract.Document // of a test
 }
 
 // setup makes a bed with header identity, no tokens, and 10.0.0.0/8 as
@@ -378,26 +380,26 @@ func setup(t testing.TB, change ...func(*Config)) *bed {
 	}
 	if test, ok := t.(*testing.T); ok {
 		b.test = test
+		b.publicDocument = sync.OnceValue(func() *contract.Document { return b.document(b.API.Public()) })
+		b.internalDocument = sync.OnceValue(func() *contract.Document { return b.document(b.API.Internal()) })
 	}
 	return b
 }
 
 // Public is that of the API, and every answer is checked against the OpenAPI document.
-func (b *bed) Public() http.Handler { return b.checked(b.API.Public()) }
+func (b *bed) Public() http.Handler { return b.checked(b.publicDocument, b.API.Public()) }
 
 // Internal is that of the API, and every answer is checked against the OpenAPI document.
-func (b *bed) Internal() http.Handler { return b.checked(b.API.Internal()) }
+func (b *bed) Internal() http.Handler { return b.checked(b.internalDocument, b.API.Internal()) }
 
 // documents are those of all beds, by their text: most have the same.
 var documents sync.Map
 
-func (b *bed) checked(h http.Handler) http.Handler {
-	if b.test == nil { // a benchmark
-		return h
-	}
+// document reads the document of a listener, without leaving a trace.
+func (b *bed) document(h http.Handler) *contract.Document {
 	b.test.Helper()
 	served, tracer, log := b.served, b.tracer, b.log
-	b.served, b.tracer, b.log = nil, nil, slog.New(slog.DiscardHandler) // no trace of this request
+	b.served, b.tracer, b.log = nil, nil, slog.New(slog.DiscardHandler)
 	text := call(h, "GET", "/openapi.json", "").Body.String()
 	b.served, b.tracer, b.log = served, tracer, log
 	parsed, ok := documents.Load(text)
@@ -408,7 +410,14 @@ func (b *bed) checked(h http.Handler) http.Handler {
 		}
 		parsed, _ = documents.LoadOrStore(text, d)
 	}
-	return contract.Checked(b.test, parsed.(*contract.Document), h)
+	return parsed.(*contract.Document)
+}
+
+func (b *bed) checked(document func() *contract.Document, h http.Handler) http.Handler {
+	if b.test == nil { // a benchmark
+		return h
+	}
+	return contract.Checked(b.test, document(), h)
 }
 
 // call sends a request from loopback as ada. fields are names and values in turn; "Host" and "Remote" are not header fields.

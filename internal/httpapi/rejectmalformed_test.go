@@ -107,7 +107,7 @@ func TestCharactersThatAreNone(t *testing.T) {
 // TestHalfABody: a client that sends half a body gets an error, and its connection is closed.
 func TestHalfABody(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	public := setup(t).Public()
 	for request, want := range map[string]int{
 		"POST /v1/sales/flash/orders HTTP/1.1\r\nHost: x\r\nX-User-ID: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"it": 408,
 		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n":                                                                         415,
@@ -118,7 +118,7 @@ func TestHalfABody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := Server(b.Public(), 0)
+			server := Server(public, 0)
 			go func() { _ = server.Serve(listener) }()
 			defer server.Close()
 			conn, err := net.Dial("tcp", listener.Addr().String())

@@ -12,7 +12,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
 	goredis := []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"}
 	redisclient := append([]string{ours + "redisclient"}, goredis...)
-	bans := append([]string{ours + "bans", ours + "internal/netaddr", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
+	bans := append([]string{ours + "bans", ours + "internal/input", ours + "internal/netaddr", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
 	admission := append([]string{
 		ours + "admission", ours + "admission/rules", ours + "admission/store", ours + "admission/store/internal/algorithm",
 		ours + "admission/store/memorystore", ours + "admission/store/redisstore", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash",

@@ -54,7 +54,7 @@ func TestACrowdReadsALargeSale(t *testing.T) {
 	const lasts = 3 * time.Second
 	until := time.Now().Add(lasts)
 	before := commands()
-	var reads, failed atomic.Int64
+	var reads atomic.Int64
 	var wg sync.WaitGroup
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
@@ -63,11 +63,11 @@ func TestACrowdReadsALargeSale(t *testing.T) {
 			for time.Now().Before(until) {
 				resp, err := client.Get(api.URL("public") + "/v1/sales/large")
 				if err != nil {
-					failed.Add(1)
+					t.Error(err)
 					continue
 				}
-				if n, err := io.Copy(io.Discard, resp.Body); err != nil || n < 10_000 || resp.StatusCode != http.StatusOK {
-					failed.Add(1)
+				if text, err := io.ReadAll(resp.Body); err != nil || len(text) < 10_000 || resp.StatusCode != http.StatusOK {
+					t.Errorf("%d %.200s, %v", resp.StatusCode, text, err)
 				}
 				resp.Body.Close()
 				reads.Add(1)
@@ -87,7 +87,7 @@ func TestACrowdReadsALargeSale(t *testing.T) {
 	wg.Wait()
 	scripts := commands() - before - int64(orders)
 	t.Logf("%d reads, %d scripts, %d orders, %d refused, slowest %v", reads.Load(), scripts, orders, refused, slowest)
-	if most := int64(6 * len(items) * int(lasts/time.Second)); failed.Load() > 0 || scripts > most || reads.Load() == 0 {
-		t.Errorf("%d reads, %d of them failed, %d scripts, want at most %d", reads.Load(), failed.Load(), scripts, most)
+	if most := int64(6 * len(items) * int(lasts/time.Second)); scripts > most || reads.Load() == 0 {
+		t.Errorf("%d reads, %d scripts, want at most %d", reads.Load(), scripts, most)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -30,9 +31,9 @@ var problemSource string
 var problemPage = template.Must(template.New("problem").Parse(problemSource))
 
 // Serve serves the documentation of the API: the OpenAPI document, a page made from it that begins with an introduction, and
-// a page for every type of problem. All of it is rendered at start, and loads nothing from elsewhere. refusals returns the statuses of the problems
+// a page for every type of problem. All of it is rendered when it is first asked for, and loads nothing from elsewhere. refusals returns the statuses of the problems
 // with which the listener's middleware may answer in place of an operation.
-func Serve(e *echo.Echo, docs huma.API, introduction template.HTML, refusals func(path string, op *huma.Operation) []int) error {
+func Serve(e *echo.Echo, docs huma.API, introduction template.HTML, refusals func(path string, op *huma.Operation) []int) {
 	text := func(id, path, summary, contentType string) *huma.Operation {
 		return &huma.Operation{
 			OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
@@ -55,16 +56,12 @@ func Serve(e *echo.Echo, docs huma.API, introduction template.HTML, refusals fun
 	described.Servers = []*huma.Server{{URL: "/", Description: "The listener that serves this document"}}
 
 	complete(described, refusals)
-	spec, err := standard(described)
-	if err != nil {
-		return err
-	}
-	var page bytes.Buffer
-	if err := docsPage.Execute(&page, outline(described, introduction)); err != nil {
-		return err
-	}
-	e.GET("/openapi.json", fixed("application/openapi+json", spec))
-	e.GET("/docs", fixed(echo.MIMETextHTMLCharsetUTF8, page.Bytes()))
+	e.GET("/openapi.json", fixed("application/openapi+json", func() ([]byte, error) { return standard(described) }))
+	e.GET("/docs", fixed(echo.MIMETextHTMLCharsetUTF8, func() ([]byte, error) {
+		var page bytes.Buffer
+		err := docsPage.Execute(&page, outline(described, introduction))
+		return page.Bytes(), err
+	}))
 	e.GET("/problems/:name", func(c echo.Context) error {
 		named := slices.DeleteFunc(slices.Clone(problem.Kinds), func(k problem.Kind) bool { return k.Name != c.Param("name") })
 		if len(named) == 0 {
@@ -76,7 +73,6 @@ func Serve(e *echo.Echo, docs huma.API, introduction template.HTML, refusals fun
 		}
 		return html(c, page.Bytes())
 	})
-	return nil
 }
 
 // standard returns the document without the keyword patternDescription, which is Huma's own: validators refuse it beside those of OpenAPI.
@@ -166,9 +162,16 @@ func harmless(c echo.Context) {
 }
 
 // fixed serves a document that is the same for all clients.
-func fixed(kind string, text []byte) echo.HandlerFunc {
-	d := document.New(text, gzip.BestCompression)
+func fixed(kind string, render func() ([]byte, error)) echo.HandlerFunc {
+	rendered := sync.OnceValues(func() (*document.Document, error) {
+		text, err := render()
+		return document.New(text, gzip.BestCompression), err
+	})
 	return func(c echo.Context) error {
+		d, err := rendered()
+		if err != nil {
+			return err
+		}
 		harmless(c)
 		h := c.Response().Header()
 		h.Set("Content-Type", kind)
