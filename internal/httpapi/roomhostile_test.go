@@ -4,15 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -54,11 +52,8 @@ func TestHostileRequestsCostNothing(t *testing.T) {
 	}
 	defer plain.Close()
 	var statements atomic.Int64
-	db := sql.OpenDB(counting{plain.Driver(), "file:" + filepath.Join(t.TempDir(), "rooms.db") + "?" + sqlite.Options, &statements})
+	db := sql.OpenDB(counting{plain.Driver(), databases.SQLite(t), &statements})
 	defer db.Close()
-	if err := migrations.SQLite(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
 	rooms := waitingroom.New(waitingroom.SQLite(db, &sync.Mutex{}), waitingroom.Options{Secret: []byte(strings.Repeat("r", 32))})
 	b := setup(t, func(cfg *Config) { cfg.Rooms = rooms })
 	h, operate := b.Public(), b.Internal()

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,29 +18,15 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/sqlite"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // withRooms gives an API waiting rooms, with the store of the embedded server.
 func withRooms(t *testing.T, change ...func(*waitingroom.Options)) func(*Config) {
 	t.Helper()
-	return withRoomsIn(t, roomsDatabase(t), change...)
-}
-
-func roomsDatabase(t *testing.T) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "rooms.db")+"?"+sqlite.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := migrations.SQLite(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return withRoomsIn(t, databases.OpenSQLite(t), change...)
 }
 
 func withRoomsIn(t *testing.T, db *sql.DB, change ...func(*waitingroom.Options)) func(*Config) {
@@ -746,7 +731,7 @@ func TestRoomWithCaptcha(t *testing.T) {
 // TestAJoinThatFailsIsCharged: while the database does not tell whether the visitor has a place, which needs no challenge, joins are charged all
 // the same, so that nobody makes more of them than the rules allow.
 func TestAJoinThatFailsIsCharged(t *testing.T) {
-	db := roomsDatabase(t)
+	db := databases.OpenSQLite(t)
 	b := setup(t, withCaptcha(t, "- {name: joins, match: {method: POST}, subject: caller, limit: 2, window: 1h}\n"), withRoomsIn(t, db))
 	if w := call(b.Internal(), "PUT", door, definitionOf("fifo", time.Hour, `,"captcha":true`)); w.Code != 201 {
 		t.Fatalf("%s", w.Body)

@@ -1,32 +1,21 @@
 package httpapi
 
 import (
-	"database/sql"
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"
 
 	"github.com/tidegate/tidegate/internal/semregistry"
-	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // withSemaphores gives an API the semaphores of the default rules, with the store of the embedded server.
 func withSemaphores(t *testing.T) func(*Config) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "semaphores.db")+"?"+sqlite.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := migrations.SQLite(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	db := databases.OpenSQLite(t)
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return func(cfg *Config) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/inspection"
 	"github.com/tidegate/tidegate/orders/sqlite"
@@ -14,7 +15,7 @@ import (
 
 func TestInspect(t *testing.T) {
 	storetest.RunInspect(t, func(t *testing.T) (orders.Store, func(string)) {
-		db := open(t)
+		db := databases.OpenSQLite(t)
 		return sqlite.New(db), func(statement string) {
 			if _, err := db.ExecContext(t.Context(), `DROP TRIGGER order_events_stay; DROP TRIGGER order_events_are_final; `+statement); err != nil {
 				t.Fatal(err)
@@ -25,7 +26,7 @@ func TestInspect(t *testing.T) {
 
 // TestInspectReadsEventsByOrder: no query reads all events, which would be once for each order of the sale.
 func TestInspectReadsEventsByOrder(t *testing.T) {
-	db := open(t)
+	db := databases.OpenSQLite(t)
 	for _, query := range slices.Concat(inspection.Queries, inspection.EventQueries) {
 		steps := plan(t, db, strings.ReplaceAll(query, "$", "?"))
 		if len(steps) == 0 || slices.ContainsFunc(steps, func(step string) bool {
