@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -194,16 +195,22 @@ func TestDivide(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		descriptors, servers int
+		memory               int64
 		want                 Shares
 	}{
-		{1 << 20, 209, Shares{917266, 131037}},
-		{4096, 209, Shares{3346, 477}},
-		{1024, 209, Shares{658, 93}},
-		{256, 209, Shares{56, 8}},
-		{4, 209, Shares{1, 1}},
+		{1 << 20, 209, math.MaxInt64, Shares{917266, 131037}},
+		{math.MaxInt32, 209, math.MaxInt64, Shares{917504, 131072}},
+		{4096, 209, math.MaxInt64, Shares{3346, 477}},
+		{1024, 209, math.MaxInt64, Shares{658, 93}},
+		{256, 209, math.MaxInt64, Shares{56, 8}},
+		{4, 209, math.MaxInt64, Shares{1, 1}},
+		{65536, 209, 9 * 1 << 30 / 10, Shares{5734, 819}}, // a container of 1 GiB
+		{65536, 209, 64 << 20, Shares{399, 56}},
+		{1024, 209, 9 * 1 << 30 / 10, Shares{658, 93}},
+		{1024, 209, 1, Shares{1, 1}},
 	} {
-		if got := divide(tt.descriptors, tt.servers); got != tt.want {
-			t.Errorf("%d descriptors: %+v, want %+v", tt.descriptors, got, tt.want)
+		if got := divide(tt.descriptors, tt.servers, tt.memory); got != tt.want {
+			t.Errorf("%d descriptors, %d bytes: %+v, want %+v", tt.descriptors, tt.memory, got, tt.want)
 		}
 	}
 }

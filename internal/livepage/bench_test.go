@@ -2,13 +2,8 @@ package livepage_test
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
-	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // BenchmarkPages measures what fifty open pages cost an API, at rest and while it answers orders: more-cpu-% is what it uses of a core above
@@ -50,41 +44,20 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// A process is an API that runs by itself, with a sale that sells.
-type process struct {
-	pid              int
-	public, internal string
-}
-
-func startProcess(b *testing.B) *process {
+func startProcess(b *testing.B) process {
 	b.Helper()
-	program := filepath.Join(b.TempDir(), "api")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "github.com/tidegate/tidegate/cmd/api").CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
-	at := &process{public: testenv.FreeAddr(), internal: testenv.FreeAddr()}
-	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program)
-	cmd.Env = []string{
-		"REDIS_URL=" + testenv.Redis(b), "DATABASE_URL=" + testenv.Postgres(b), "MIGRATE=true", "NAMESPACE=bench-" + strings.ToLower(rand.Text()[:10]),
-		"IDENTITY=header", "SECRET=" + testenv.Secret, "LISTEN=" + at.public, "INTERNAL_LISTEN=" + at.internal,
-	}
-	if err := testenv.StartChild(cmd); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has nothing to keep
-		_ = cmd.Wait()
-	})
-	at.pid, at.public, at.internal = cmd.Process.Pid, "http://"+at.public, "http://"+at.internal
-	servetest.Until(b, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", at.internal+"/readyz", "") })
+	at := process{servetest.StartProcess(b)}
 	for _, sale := range []string{"flash", "next"} {
-		servetest.OpenSale(b, at.internal, sale, servetest.Sale("shoe", 5000))
+		servetest.OpenSale(b, at.Internal, sale, servetest.Sale("shoe", 5000))
 	}
 	return at
 }
 
+// A process has a sale that sells.
+type process struct{ *servetest.Process }
+
 // orders orders so often a second until ctx ends.
-func (at *process) orders(ctx context.Context, perSecond int) {
+func (at process) orders(ctx context.Context, perSecond int) {
 	if perSecond == 0 {
 		return
 	}
@@ -101,7 +74,7 @@ func (at *process) orders(ctx context.Context, perSecond int) {
 		case <-tick.C:
 		}
 		open.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, "POST", at.public+"/v1/sales/flash/orders", strings.NewReader(`{"item":"shoe"}`))
+			req, err := http.NewRequestWithContext(ctx, "POST", at.Public+"/v1/sales/flash/orders", strings.NewReader(`{"item":"shoe"}`))
 			if err != nil {
 				return
 			}
@@ -116,13 +89,13 @@ func (at *process) orders(ctx context.Context, perSecond int) {
 }
 
 // openPages reads the stream as so many pages do, until it is told to stop.
-func (at *process) openPages(b *testing.B, n int) (closePages func()) {
+func (at process) openPages(b *testing.B, n int) (closePages func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	transport := &http.Transport{}
 	var reading sync.WaitGroup
 	for range n {
-		req, err := http.NewRequestWithContext(ctx, "GET", at.internal+"/events", nil)
+		req, err := http.NewRequestWithContext(ctx, "GET", at.Internal+"/events", nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -143,25 +116,9 @@ func (at *process) openPages(b *testing.B, n int) (closePages func()) {
 }
 
 // cpu is the share of a core that the process uses for a while.
-func (at *process) cpu(b *testing.B, during time.Duration) float64 {
+func (at process) cpu(b *testing.B, during time.Duration) float64 {
 	b.Helper()
-	used := func() float64 {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", at.pid))
-		if err != nil {
-			b.Fatal(err)
-		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // the name before may hold anything
-		ticks := 0
-		for _, field := range fields[11:13] { // in user mode, and in the kernel
-			n, err := strconv.Atoi(field)
-			if err != nil {
-				b.Fatal(err)
-			}
-			ticks += n
-		}
-		return float64(ticks) / 100 // USER_HZ
-	}
-	before, start := used(), time.Now()
+	before, start := at.CPU(b), time.Now()
 	time.Sleep(during)
-	return (used() - before) / time.Since(start).Seconds()
+	return (at.CPU(b) - before).Seconds() / time.Since(start).Seconds()
 }

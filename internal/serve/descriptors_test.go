@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -15,11 +16,17 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// TestManyConnectionsToThePublicListener leave descriptors for probes, metrics, Redis and Postgres, and new callers are served.
+// TestManyConnectionsToThePublicListener leave descriptors, and memory, for probes, metrics, Redis and Postgres, and new callers are served.
 func TestManyConnectionsToThePublicListener(t *testing.T) {
+	for limit, public := range map[string]int{"ulimit -n 256": 56, "export GOMEMLIMIT=64MiB": 399} {
+		t.Run(limit, func(t *testing.T) { testManyConnections(t, limit, public) })
+	}
+}
+
+func testManyConnections(t *testing.T, limit string, public int) {
 	t.Parallel()
 	limited := filepath.Join(t.TempDir(), "api")
-	script := "#!/bin/sh\nulimit -n 256\nexec " + filepath.Join(testenv.Programs(t), "api") + "\n"
+	script := "#!/bin/sh\n" + limit + "\nexec " + filepath.Join(testenv.Programs(t), "api") + "\n"
 	if err := os.WriteFile(limited, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +37,7 @@ func TestManyConnectionsToThePublicListener(t *testing.T) {
 	}
 	startWorker(t, env)
 	s := openShop(t, servetest.Exec(t, limited, vars...), 100)
-	for i := range 400 {
+	for i := range public + 350 {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Addr("public"))
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
@@ -57,7 +64,11 @@ func TestManyConnectionsToThePublicListener(t *testing.T) {
 	if !bytes.Contains(metrics, []byte("\ntidegate_http_accept_errors_total{listener=\"public\"} 0\n")) {
 		t.Error("there was no descriptor for a connection")
 	}
-	if log := s.Output(); !strings.Contains(log, `"level":"WARN","msg":"the limit of open files is low`) || !strings.Contains(log, `"limit":256`) {
-		t.Errorf("no warning about the limit:\n%s", log)
+	log := s.Output()
+	if warned := strings.Contains(log, `"level":"WARN","msg":"the limit of open files is low`) && strings.Contains(log, `"limit":256`); warned != (public == 56) {
+		t.Errorf("a warning about the limit of open files: %v\n%s", warned, log)
+	}
+	if !strings.Contains(log, fmt.Sprintf(`"msg":"connections of clients","public":%d,`, public)) {
+		t.Errorf("want %d connections:\n%s", public, log)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 	_ "time/tzdata" // rules name time zones, and an image from scratch has no zone data
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel"
 
@@ -49,6 +50,7 @@ func (p *Process) reportDropped(ctx context.Context) error {
 // Main runs a program until it ends or receives SIGINT or SIGTERM, and returns its exit status: 0, also after a signal, or 1
 // with the error on stderr, or the result of the error's method ExitStatus() int. A second signal kills the program.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
+	_, _ = memlimit.Set() // nine tenths of the container's, unless GOMEMLIMIT is set; fails where there are no containers
 	redis.SetLogger(unheard{})
 	otel.SetErrorHandler(unheard{})
 	ctx, end := context.WithCancelCause(context.Background())
