@@ -362,3 +362,59 @@ func TestForeignStamps(t *testing.T) {
 		}
 	}
 }
+
+// TestClockSetBackALittle: how far a clock may be set back without an effect, to the µs.
+func TestClockSetBackALittle(t *testing.T) {
+	all := tallies()
+	const minute = (start/(60*second) + 1) * 60 * second // begins after start
+	for name, tt := range map[string]struct {
+		tally                *store.Tally
+		costs                []int
+		at, now, later       int64
+		resetAfter, andLater int64
+	}{
+		// The span of the calendar is the next one, and the step is small.
+		"calendar, within a second": {all["calendar"], []int{5}, minute + 200_000, minute - 500_000, 0, 60*second + 500_000, 0},
+		"calendar, a second":        {all["calendar"], []int{5}, minute, minute - second, 0, 61 * second, 0},
+		"calendar, more":            {all["calendar"], []int{5}, minute, minute - second - 1, 0, second + 1, 0},
+		"calendar, two spans":       {all["calendar"], []int{5}, minute + 60*second, minute - second, 0, 121 * second, 0},
+		"calendar, three spans":     {all["calendar"], []int{5}, minute + 120*second, minute - second, 0, second, 0},
+		// The arrival time is ahead by at most two windows, or it drains from now on.
+		"gcra, two windows": {all["gcra"], []int{3}, start, start - 9_800_000, second, 4_200_000, 4_200_000},
+		"gcra, more":        {all["gcra"], []int{3}, start, start - 9_800_001, second, 4_200_000, 3_200_000},
+		// The span of the counter begins at most a second from now.
+		"counter, a second": {all["counter"], []int{2, 2}, (minute/(7*second) + 1) * 7 * second, (minute/(7*second)+1)*7*second - second, 0, 14 * second, 0},
+		"counter, more":     {all["counter"], []int{2, 2}, (minute/(7*second) + 1) * 7 * second, (minute/(7*second)+1)*7*second - second - 1, 0, 8*second + 1, 0},
+		"log, a second":     {all["log"], []int{5}, start, start - second, 0, 7 * second, 0},
+	} {
+		var s algorithm.State
+		for _, cost := range tt.costs {
+			s.Charge(tt.at, costing(tt.tally, cost))
+		}
+		if r := s.Read(tt.now, tt.tally); r.ResetAfter != tt.resetAfter {
+			t.Errorf("%s: %+v, want to reset after %d", name, r, tt.resetAfter)
+		}
+		if r := s.Read(tt.now+tt.later, tt.tally); tt.later > 0 && r.ResetAfter != tt.andLater {
+			t.Errorf("%s, later: %+v, want to reset after %d", name, r, tt.andLater)
+		}
+	}
+	// Two spans of a counter become one, with what both count.
+	counter := all["counter"]
+	var s algorithm.State
+	s.Charge(minute, costing(counter, 2))
+	s.Charge(minute+7*second, costing(counter, 1))
+	if r := s.Read(minute-3600*second, counter); r.Remaining != 2 {
+		t.Errorf("the counter's spans: %+v", r)
+	}
+}
+
+// TestAWindowThatWasEmptied: after a refund of all units the next unit opens a window.
+func TestAWindowThatWasEmptied(t *testing.T) {
+	fixed := tallies()["fixed"]
+	var s algorithm.State
+	_, stamp := s.Charge(start, fixed)
+	s.Refund(start+second, fixed, 1, stamp)
+	if r, _ := s.Charge(start+2*second, fixed); r.ResetAfter != 7*second {
+		t.Errorf("%+v", r)
+	}
+}
