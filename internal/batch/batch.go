@@ -33,9 +33,11 @@ type Call[In, Out any] struct {
 // A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a batch has taken its
 // calls are in it. Nothing runs while nobody calls. Make it with New or NewLate; it is safe for concurrent use.
 type Batcher[In, Out any] struct {
-	most   int // calls in a batch
-	atOnce int // batches under way
-	run    func(ctx context.Context, take func() []*Call[In, Out])
+	most     int // calls in a batch
+	atOnce   int // batches under way
+	weight   func(In) int
+	heaviest int // sum of the weights in a batch; used with weight
+	run      func(ctx context.Context, take func() []*Call[In, Out])
 
 	mu       sync.Mutex
 	waiting  []*Call[In, Out] // guarded by mu
@@ -58,6 +60,13 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 // or none if all were given up. Calls that run does not take end with ErrNotRun.
 func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
 	return &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
+}
+
+// Weigh also bounds the sum of the weights of the calls in a batch to heaviest; a call that alone is heavier makes a batch of its own. Call it
+// before the first Do. It returns b.
+func (b *Batcher[In, Out]) Weigh(heaviest int, weight func(In) int) *Batcher[In, Out] {
+	b.heaviest, b.weight = heaviest, weight
+	return b
 }
 
 // Do waits for the result of a call, or until ctx ends. A call whose ctx ends before its batch begins does not run: Do returns ErrNotRun and
@@ -133,11 +142,18 @@ func (b *Batcher[In, Out]) work() {
 func (b *Batcher[In, Out]) take() (calls []*Call[In, Out]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	sum := 0
 	for len(b.waiting) > 0 && len(calls) < b.most {
 		c := b.waiting[0]
+		wanted := c.ctx.Err() == nil
+		if wanted && b.weight != nil {
+			if sum += b.weight(c.In); sum > b.heaviest && len(calls) > 0 {
+				break
+			}
+		}
 		b.waiting[0] = nil
 		b.waiting = b.waiting[1:]
-		if c.began = c.ctx.Err() == nil; c.began {
+		if c.began = wanted; wanted {
 			calls = append(calls, c)
 		}
 	}

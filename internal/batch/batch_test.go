@@ -49,6 +49,37 @@ func TestCallsThatWaitShareBatches(t *testing.T) {
 	})
 }
 
+// Weights bound a batch like the number of its calls does, in the order of the calls. One that is too heavy runs alone.
+func TestABatchIsBoundedByWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int // guarded by synctest.Wait
+		open := make(chan struct{})
+		b := batch.New(3, 1, func(_ context.Context, calls []*batch.Call[int, int]) {
+			var weights []int
+			for _, c := range calls {
+				weights = append(weights, c.In)
+			}
+			batches = append(batches, weights)
+			<-open
+		}).Weigh(10, func(weight int) int { return weight })
+		given, giveUp := context.WithCancel(t.Context())
+		for _, weight := range []int{1, 5, 5, 1, 50, 4, 99, 6, 1, 1, 1, 1} {
+			ctx := t.Context()
+			if weight == 99 {
+				ctx = given // a call that was given up has no weight
+			}
+			go func() { _, _ = b.Do(ctx, weight) }()
+			synctest.Wait()
+		}
+		giveUp()
+		close(open)
+		synctest.Wait()
+		if want := [][]int{{1}, {5, 5}, {1}, {50}, {4, 6}, {1, 1, 1}, {1}}; !slices.EqualFunc(batches, want, slices.Equal) {
+			t.Errorf("batches of %v, want %v", batches, want)
+		}
+	})
+}
+
 // A batch that waits for a lock, for example, also runs the calls that arrive meanwhile, and only one batch waits so.
 func TestCallsThatArriveWhileABatchWaitsAreInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

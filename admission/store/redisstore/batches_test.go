@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +161,26 @@ func TestCallersShareScripts(t *testing.T) {
 		want := maxSenders + (100+batchSize-1)/batchSize
 		if scripts, calls := client.sent(); scripts != want || calls != maxSenders+100 {
 			t.Errorf("%d scripts with %d calls, want %d with %d", scripts, calls, want, maxSenders+100)
+		}
+	})
+}
+
+// Redis does nothing else while it runs a script, so the windows of all its calls are bounded. A call is atomic: one with more windows than
+// that has a script of its own.
+func TestAScriptIsBoundedByItsWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, client := busy(t)
+		for _, windows := range []int{100, 100, 100, 2 * maxWindows, maxWindows, 1, maxWindows - 1, 1} {
+			call := aCall("k")
+			call.Tallies = slices.Repeat(call.Tallies, windows)
+			go func() { _, _ = store.Decide(t.Context(), call) }()
+			synctest.Wait()
+		}
+		close(client.held)
+		synctest.Wait()
+		got := slices.Sorted(slices.Values(client.scripts[maxSenders:])) // the order among senders is not defined
+		if want := []int{1, 1, 1, 1, 2, 2}; !slices.Equal(got, want) {
+			t.Errorf("scripts with %v calls, want %v", got, want)
 		}
 	})
 }

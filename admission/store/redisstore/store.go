@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	batchSize  = 96 // calls in one script: take Redis half a millisecond
-	maxSenders = 3  // concurrent scripts: the next ones are packed while Redis works
+	batchSize  = 96  // calls in one script: take Redis half a millisecond
+	maxWindows = 256 // windows of all calls in one script, unless one call has more; Redis does nothing else meanwhile
+	maxSenders = 3   // concurrent scripts: the next ones are packed while Redis works
 )
 
 // A Store keeps counts in Redis 6.2 or newer. Make it with New; it is safe for concurrent use.
@@ -42,7 +43,7 @@ func New(rdb redisscript.Client) *Store {
 	// Batches are shared already, so a pipeline adds nothing, and the scripts of bans would hold up the orders that share it.
 	rdb = redisscript.Unwrap(rdb)
 	s := &Store{rdb: rdb, bans: bans.NewRedisStore(rdb)}
-	s.batches = batch.New(batchSize, maxSenders, s.run)
+	s.batches = batch.New(batchSize, maxSenders, s.run).Weigh(maxWindows, func(c store.Call) int { return len(c.Tallies) })
 	return s
 }
 

@@ -170,14 +170,14 @@ local function decide(mode, channel, tallies)
   end
   -- Published before the first write, because the user may not have the channel.
   if channel ~= '' and (mode == 'refund' or mode == 'reset' or mode == 'erase') then tell(channel, tallies) end
-  local act, reply = change[mode], ''
+  local act, reply = change[mode], {}
   for i = 1, #tallies do
     local t = tallies[i]
     if act then act(t, fits) end
-    reply = reply .. pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at,
+    reply[i] = pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at,
       t.struck and 1 or t.recorded and 2 or 0)
   end
-  return reply
+  return table.concat(reply) -- appending to a text would copy it for each tally
 end
 
 local redis_time
