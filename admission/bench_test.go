@@ -3,13 +3,18 @@ package admission_test
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // BenchmarkCharge charges the default rules, which count a user and an address: with one user most calls are denied, with 100,000 none of
@@ -44,6 +49,50 @@ func BenchmarkCharge(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 			})
 		}
+	}
+}
+
+// BenchmarkManyRules charges rules that all match, from 16 callers at a time, and reports the longest time for which Redis did nothing else.
+func BenchmarkManyRules(b *testing.B) {
+	for _, n := range []int{2, 50, 500, 1000} {
+		b.Run("rules="+strconv.Itoa(n), func(b *testing.B) {
+			var text strings.Builder
+			for i := range n {
+				fmt.Fprintf(&text, "- {name: r%d, subject: user, limit: 1000000, window: %dm}\n", i, i+1)
+			}
+			rdb := dial(b, testenv.StartRedis(b, "--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000").URL())
+			g, err := admission.NewWithStore(redisstore.New(rdb), parse(b, text.String()),
+				admission.Options{Secret: secret, Namespace: namespace(), Timeout: patience})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var callers atomic.Int64
+			b.SetParallelism((16 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				req := admission.Request{User: strconv.FormatInt(callers.Add(1), 10)}
+				for pb.Next() {
+					if d, err := g.Charge(b.Context(), req); err != nil || d.Degraded {
+						b.Errorf("Charge = %+v, %v", d, err)
+						return
+					}
+				}
+			})
+			b.StopTimer()
+			log, err := rdb.SlowLogGet(b.Context(), -1).Result()
+			if err != nil {
+				b.Fatal(err)
+			}
+			var longest, all time.Duration
+			scripts := 0
+			for _, call := range log {
+				if strings.HasPrefix(strings.ToLower(call.Args[0]), "eval") {
+					longest, all, scripts = max(longest, call.Duration), all+call.Duration, scripts+1
+				}
+			}
+			b.ReportMetric(float64(longest.Microseconds())/1000, "ms/longest-script")
+			b.ReportMetric(float64(all.Microseconds())/1000/float64(scripts), "ms/script")
+		})
 	}
 }
 
