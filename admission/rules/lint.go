@@ -46,6 +46,7 @@ func Lint(rules *Set, trustedProxies bool) []Warning {
 			l.warnings[len(l.warnings)-1].Note = true
 		}
 	}
+	l.crowded()
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
 	})
@@ -85,18 +86,23 @@ func (l *linter) warn(r *rule, format string, args ...any) {
 
 // unreached warns about a rule after a direct rule that decides every request.
 func (l *linter) unreached(i int, r *rule) {
+	switch o := l.ender(i); {
+	case o == nil:
+	case o.match.always():
+		l.warn(r, "it never decides: rule %s before it decides every request (%s). Move it up, or give %s a match", o.Name, o.Direct, o.Name)
+	default:
+		l.warn(r, "it never decides: rule %s before it has the same match and decides (%s). Move it up, or leave it out", o.Name, o.Direct)
+	}
+}
+
+// ender returns the first direct rule that decides all requests of the i-th rule, which is after it; nil if there is none.
+func (l *linter) ender(i int) *rule {
 	for j := range i {
-		o := &l.rules[j]
-		switch {
-		case o.Direct == "" || o.Shadow:
-		case o.match.always():
-			l.warn(r, "it never decides: rule %s before it decides every request (%s). Move it up, or give %s a match", o.Name, o.Direct, o.Name)
-			return
-		case o.match.equal(r.match):
-			l.warn(r, "it never decides: rule %s before it has the same match and decides (%s). Move it up, or leave it out", o.Name, o.Direct)
-			return
+		if o := &l.rules[j]; o.Direct != "" && !o.Shadow && (o.match.always() || o.match.equal(l.rules[i].match)) {
+			return o
 		}
 	}
+	return nil
 }
 
 // contradictory warns about conditions that never hold.

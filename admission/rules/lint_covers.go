@@ -94,6 +94,9 @@ func excludes(a, b test) bool {
 		return slices.ContainsFunc(a, func(part test) bool { return excludes(part, b) })
 	case words:
 		return forAll(a, func(word string) bool { return certainly(b, word, false) })
+	case routes:
+		other, ok := b.(routes)
+		return ok && forAll(a, func(r route) bool { return !slices.ContainsFunc(other, r.overlaps) })
 	case networks:
 		other, ok := b.(networks)
 		return ok && forAll(other, func(n netip.Prefix) bool { return !slices.ContainsFunc(a, n.Overlaps) })

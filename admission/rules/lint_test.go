@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -284,6 +285,48 @@ func TestLintOfAttributesThatNobodySends(t *testing.T) {
 		}
 		if strings.Join(got, "\n") != want {
 			t.Errorf("%s:\n%s\nwant %q", set, strings.Join(got, "\n"), want)
+		}
+	}
+}
+
+// There is a warning if too many rules can match one request, whichever they are, and none if no request meets all of them.
+func TestLintOfManyRulesForOneRequest(t *testing.T) {
+	const count = "limit: 5, window: 1m"
+	for _, c := range []struct {
+		n     int
+		rule  string // # is its number
+		first string // rules before
+		want  string
+	}{
+		{n: 50, rule: "subject: ip, " + count},
+		{n: 51, rule: "subject: ip, " + count, want: "r0: 51 rules with 51 windows"},
+		{n: 26, rule: "subject: ip, windows: [{limit: 5, window: 1m}, {limit: 9, window: 1h}]", want: "r0: 26 rules with 52 windows"},
+		{n: 60, rule: "match: {route: /v1/**}, subject: ip, " + count, want: "r0: 60 rules with 60 windows"},
+		{n: 60, rule: "match: {x#: {present: true}}, subject: ip, " + count, want: "r0: 60 rules with 60 windows"},
+		{n: 60, rule: "match: {x: {not: y#}}, subject: ip, " + count, want: "r0: 60 rules with 60 windows"},
+		{n: 50, rule: "match: {x: x#}, subject: ip, " + count, first: "- {name: a, subject: ip, " + count + "}\n"},
+		{n: 50, rule: "match: {x: {not: x#}}, subject: ip, " + count, first: "- {name: a, subject: ip, " + count + "}\n", want: "a: 51 rules with 51 windows"},
+		{n: 60, rule: "algorithm: direct, action: challenge"},
+		{n: 60, rule: "subject: ip, " + count, first: "- {name: a, algorithm: direct, action: allow}\n"},
+		{n: 50, rule: "subject: user, " + count, first: "- {name: a, match: {user: {present: false}}, subject: ip, " + count + "}\n"},
+		{n: 500, rule: "match: {route: /v1/a#/**, method: GET}, subject: ip, " + count},
+		{n: 200, rule: "match: {route: [/v1/a#, /v1/b#]}, subject: ip, " + count},
+		{n: 200, rule: "match: {tenant: t#}, subject: ip, " + count},
+		{n: 200, rule: "match: {ip: {cidr: 10.0.#.0/24}}, subject: ip, " + count},
+		{n: 200, rule: "match: {size: {range: [#.1, #.9]}}, subject: ip, " + count},
+	} {
+		text := c.first
+		for i := range c.n {
+			text += strings.ReplaceAll("- {name: r#, "+c.rule+"}\n", "#", strconv.Itoa(i))
+		}
+		got := ""
+		for _, w := range rules.Lint(parse(t, text), true) {
+			if strings.Contains(w.Text, " can match one request") {
+				got += w.Rule + ": " + w.Text
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%d rules with %s after %q: %q, want %q", c.n, c.rule, c.first, got, c.want)
 		}
 	}
 }

@@ -31,6 +31,28 @@ func appendSegments(segments []string, path string) []string {
 	return segments
 }
 
+// overlaps reports whether some path matches both patterns.
+func (r route) overlaps(o route) bool {
+	later := make([]bool, len(o)+1) // whether r from segment i+1 and o from segment j overlap, for each j
+	for i := len(r); i >= 0; i-- {
+		now := make([]bool, len(o)+1)
+		for j := len(o); j >= 0; j-- {
+			switch {
+			case i < len(r) && r[i] == "**":
+				now[j] = later[j] || j < len(o) && now[j+1]
+			case j < len(o) && o[j] == "**":
+				now[j] = now[j+1] || i < len(r) && later[j]
+			case i == len(r) || j == len(o):
+				now[j] = i == len(r) && j == len(o)
+			default:
+				now[j] = later[j+1] && (r[i] == o[j] || r[i] == "*" || o[j] == "*")
+			}
+		}
+		later = now
+	}
+	return later[0]
+}
+
 // matches reports whether path, in segments, matches the pattern. On a mismatch only the last `**` takes one more segment: backtracking
 // to an earlier one could not gain anything. So the work is at most len(path) * len(r).
 func (r route) matches(path []string) bool {

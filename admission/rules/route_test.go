@@ -2,6 +2,7 @@ package rules
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,24 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("route %q was taken", bad)
 		}
 	}
+}
+
+// Two patterns overlap if one of all short paths matches both.
+func TestRoutesOverlap(t *testing.T) {
+	paths := [][]string{nil}
+	for at := 0; len(paths[at]) < 6; at++ {
+		for _, s := range []string{"a", "b", "c"} {
+			paths = append(paths, append(slices.Clone(paths[at]), s))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "*", "**"}), 0, 3)
+		r, o := route(pattern.Draw(t, "one")), route(pattern.Draw(t, "other"))
+		want := slices.ContainsFunc(paths, func(path []string) bool { return r.matches(path) && o.matches(path) })
+		if got := r.overlaps(o); got != want {
+			t.Fatalf("%v overlaps %v: %v, want %v", r, o, got, want)
+		}
+	})
 }
 
 // A route is a regular expression in few words.
