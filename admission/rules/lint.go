@@ -22,7 +22,7 @@ type Warning struct {
 // Lint returns probable mistakes in rules, in the order of the file. A warning that applies to several rules is reported once, at the
 // first of them. trustedProxies reports whether the program has trusted proxies configured.
 func Lint(rules *Set, trustedProxies bool) []Warning {
-	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle), named: map[string]bool{}}
+	l := linter{rules: rules.rules, warnings: slices.Clone(rules.doubts), named: map[string]bool{}}
 	for i := range l.rules {
 		r := &l.rules[i]
 		l.unreached(i, r)

@@ -56,7 +56,7 @@ func drawTest(rt *rapid.T, depth int, lists []*valueList) test {
 func TestCoversAndExcludesAreSure(t *testing.T) {
 	lists := []*valueList{newList("few"), newList("empty")}
 	for _, value := range []string{"a", "3", "10.0.0.0/8"} {
-		if err := lists[0].add(value); err != "" {
+		if err := lists[0].add(value, "few.txt", 1); err != "" {
 			t.Fatal(err)
 		}
 	}

@@ -176,6 +176,30 @@ func TestLint(t *testing.T) {
 		}},
 		{"- {name: r, match: {method: POST}, subject: user, limit: 1, window: 1s, on_store_error: closed}", nil},
 
+		// Values that never match, or that other readers of YAML read in another way.
+		{"- {name: r, match: {ip: {list: l}}, subject: user, limit: 1, window: 1s}\nlists:\n  l:\n    values:\n    - 10.0.0.0/8\n    - 10.0.0.256\n    - host", []string{
+			"5 : list l is used for ip only, and 2 of its values never match, because they are no addresses, first \"10.0.0.256\" (test.yaml:8). " +
+				"Write addresses such as 192.0.2.1, or networks such as 10.0.0.0/8",
+		}},
+		{"- {name: r, match: {ip: {list: l}, user: {not: {list: l}}}, subject: user, limit: 1, window: 1s}\nlists: {l: {values: [ann, 10.0.0.1]}}", nil},
+		{"- {name: r, match: {ip: {list: l}}, subject: user, limit: 1, window: 1s}\nlists: {l: {values: [ann, 10.0.0.1]}}\nbans: {allow: l}", nil},
+		{"- {name: r, match: {net: {not: [lan, 10.0.0.0/33]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 : `net: 10.0.0.0/33` compares with this very text, not with the addresses of a network. For these write {cidr: 10.0.0.0/8}, which ip and attributes have",
+		}},
+		{"- {name: r, match: {net: [lan, 10.0.0.1, a/b]}, subject: user, limit: 1, window: 1s}", nil},
+		{"- name: r\n  match: {country: [de, no], flag: ON, tier: {not: off}}\n  subject: user\n  limit: 1\n  window: 1s", []string{
+			`4 : no is the text "no" here, and true or false for other readers of YAML. Put it in quotes: "no"`,
+			`4 : ON is the text "ON" here, and true or false for other readers of YAML. Put it in quotes: "ON"`,
+			`4 : off is the text "off" here, and true or false for other readers of YAML. Put it in quotes: "off"`,
+		}},
+		{"- {name: r, match: {country: {list: l}}, subject: user, limit: 1, window: 1s}\nlists: {l: {values: [se, no]}}", []string{
+			`4 : no is the text "no" here, and true or false for other readers of YAML. Put it in quotes: "no"`,
+		}},
+		{"- {name: r, match: {country: [\"no\", 'on', true, nor]}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {above: 010, below: 99.5}}, subject: user, limit: 07, window: 1s}", []string{
+			"3 : 010 is 10 here, and octal for other readers of YAML. Write 10",
+		}},
+
 		// What does nothing.
 		{"- {name: r, subject: user, limit: 1, window: 1s}\nlists:\n  b: {values: [x]}\n  a: {values: [x]}", []string{
 			"5 : list b is used by nothing. Leave it out",

@@ -3,6 +3,7 @@ package rules
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	maxList  = 1 << 20 // values
+	maxList  = 1 << 20 // values, repeated ones included
 	maxValue = 255     // bytes in one value
 )
 
@@ -20,9 +21,13 @@ type valueList struct {
 	name  string
 	line  int  // of the rules file
 	used  bool // by a condition, or by bans.allow
+	other bool // used for more than ip, so its values may be other than addresses
 	words map[string]struct{}
 	nets  map[netip.Prefix]struct{}
 	bits  []int // prefix lengths of nets, each once; IPv6 lengths plus 64
+
+	strays int    // values that are no addresses
+	stray  string // the first of them, with its file and line
 }
 
 func newList(name string) *valueList {
@@ -36,7 +41,8 @@ const maxListFile = 64 << 20
 func parseList(file, name string, src []byte) (*valueList, error) {
 	l := newList(name)
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(src, []byte("\ufeff"))))
-	for at := 1; lines.Scan(); at++ {
+	values, over, at := 0, 0, 1 // over: the line with the first value too many
+	for ; lines.Scan(); at++ {
 		line := lines.Text()
 		if i := strings.Index(" "+line, " #"); i >= 0 {
 			line = line[:max(0, i)]
@@ -44,28 +50,34 @@ func parseList(file, name string, src []byte) (*valueList, error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if err := l.add(line); err != "" {
+		if values++; values > maxList {
+			over = cmp.Or(over, at)
+			continue
+		}
+		if err := l.add(line, file, at); err != "" {
 			return nil, &Error{File: file, Line: at, Column: 1, Problem: err}
 		}
 	}
-	if lines.Err() != nil {
-		return nil, &Error{File: file, Problem: fmt.Sprintf("a line is too long, a value should have at most %d bytes", maxValue)}
+	switch {
+	case lines.Err() != nil:
+		return nil, &Error{File: file, Line: at, Column: 1, Problem: fmt.Sprintf("the line is too long, a value should have at most %d bytes", maxValue)}
+	case values > maxList:
+		return nil, &Error{File: file, Line: over, Column: 1, Problem: fmt.Sprintf("list %s has %d values, it should have at most %d", name, values, maxList)}
 	}
 	return l, nil
 }
 
-// add adds one value; err describes what is wrong with it, "" if nothing.
-func (l *valueList) add(value string) (err string) {
-	switch {
-	case len(value) > maxValue || !utf8.ValidString(value):
+// add adds one value, which is at a line of file; err describes what is wrong with it, "" if nothing.
+func (l *valueList) add(value, file string, line int) (err string) {
+	if len(value) > maxValue || !utf8.ValidString(value) {
 		return fmt.Sprintf("%.40q is no value, it should be at most %d bytes of UTF-8", value, maxValue)
-	case len(l.words)+len(l.nets) == maxList:
-		return fmt.Sprintf("list %s has more than %d values", l.name, maxList)
 	}
 	if p, ok := parseNetwork(value); ok {
 		l.addNetwork(p)
-	} else if strings.Contains(value, "/") && looksLikeNetwork(value) {
+	} else if looksLikeNetwork(value) {
 		return fmt.Sprintf("%q is no network, it should be such as 10.0.0.0/8 or fd00::/8", value)
+	} else if l.strays++; l.strays == 1 {
+		l.stray = fmt.Sprintf("%.60q (%s:%d)", value, file, line)
 	}
 	l.words[value] = struct{}{} // a user's name may look like an address
 	return ""
@@ -80,9 +92,9 @@ func (l *valueList) addNetwork(p netip.Prefix) {
 
 // looksLikeNetwork reports whether value is an address followed by a slash and more text.
 func looksLikeNetwork(value string) bool {
-	addr, _, _ := strings.Cut(value, "/")
+	addr, _, slash := strings.Cut(value, "/")
 	_, err := netip.ParseAddr(addr)
-	return err == nil
+	return slash && err == nil
 }
 
 // parseNetwork parses an address or a network, and masks it.

@@ -56,7 +56,8 @@ func TestWrongListFiles(t *testing.T) {
 		{"\n2001:db8::/x", `list.txt:2:1: "2001:db8::/x" is no network, it should be such as 10.0.0.0/8 or fd00::/8`},
 		{"ann\n" + strings.Repeat("x", maxValue+1), `list.txt:2:1: "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" is no value, it should be at most 255 bytes of UTF-8`},
 		{"\xff\n", `list.txt:1:1: "\xff" is no value, it should be at most 255 bytes of UTF-8`},
-		{strings.Repeat("x", 1<<20), `list.txt: a line is too long, a value should have at most 255 bytes`},
+		{"ann\n" + strings.Repeat("x", 1<<20), `list.txt:2:1: the line is too long, a value should have at most 255 bytes`},
+		{"# addresses\n" + strings.Repeat("10.0.0.1\n", maxList+2), `list.txt:1048578:1: list l has 1048578 values, it should have at most 1048576`},
 	} {
 		_, err := listOf(t, c.content)
 		var place *Error
@@ -66,6 +67,9 @@ func TestWrongListFiles(t *testing.T) {
 	}
 	if l, err := listOf(t, strings.Repeat("x", maxValue)); err != nil || len(l.words) != 1 {
 		t.Errorf("a value of %d bytes: %v", maxValue, err)
+	}
+	if _, err := listOf(t, "# addresses\n"+strings.Repeat("10.0.0.1\n# twice\n", maxList)); err != nil {
+		t.Errorf("a list of %d values: %v", maxList, err)
 	}
 	if l, err := listOf(t, "# nobody yet\n"); err != nil || len(l.words) != 0 {
 		t.Errorf("an empty list: %v", err)

@@ -45,7 +45,7 @@ type source struct {
 
 	files    []string  // files of lists
 	contents [][]byte  // contents of files
-	idle     []Warning // about settings without effect
+	doubts   []Warning // see Lint
 }
 
 func newSource(path string, sections ...Section) *source {
@@ -75,6 +75,11 @@ func Load(path string, sections ...Section) (*Set, error) {
 		return nil, err
 	}
 	return rules.Reloadable(func() (*Set, error) { return Load(path, sections...) }, path), nil
+}
+
+// doubt adds a warning about a line of the file.
+func (s *source) doubt(line int, format string, args ...any) {
+	s.doubts = append(s.doubts, Warning{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 // rules parses a whole file.
@@ -141,11 +146,15 @@ func (s *source) rules(src []byte) (*Set, error) {
 		return nil, none
 	}
 	for _, l := range s.lists {
-		if !l.used {
-			s.idle = append(s.idle, Warning{Line: l.line, Text: "list " + l.name + " is used by nothing. Leave it out"})
+		switch {
+		case !l.used:
+			s.doubt(l.line, "list %s is used by nothing. Leave it out", l.name)
+		case !l.other && l.strays > 0:
+			s.doubt(l.line, "list %s is used for ip only, and %d of its values never match, because they are no addresses, first %s. "+
+				"Write addresses such as 192.0.2.1, or networks such as 10.0.0.0/8", l.name, l.strays, l.stray)
 		}
 	}
-	r.files, r.idle = s.files, s.idle
+	r.files, r.doubts = s.files, s.doubts
 	r.seal(s.contents)
 	return r, nil
 }
@@ -204,9 +213,10 @@ func (s *source) readLists(n ast.Node) error {
 					if err != nil {
 						return err
 					}
-					if problem := l.add(text); problem != "" {
+					if problem := l.add(text, s.path, rulesfile.Line(n)); problem != "" {
 						return s.Wrong(n, "%s", problem)
 					}
+					s.misread(n, text)
 					return nil
 				})
 			}),
@@ -249,9 +259,9 @@ func (s *source) listFile(name string, n ast.Node) (*valueList, error) {
 func (s *source) bans(n ast.Node, r *Set) error {
 	fields := append([]rulesfile.Field{rulesfile.Key("allow", func(_, n ast.Node) error {
 		return s.OneOrMore(n, "allow", func(n ast.Node) error {
-			l, err := s.listNamed(n)
+			l, err := s.listNamed(n, "bans")
 			if err == nil && l.empty() {
-				s.idle = append(s.idle, Warning{Line: rulesfile.Line(n), Text: "list " + l.name + " is empty: nobody is kept from being banned. Fill it, or leave out bans.allow"})
+				s.doubt(rulesfile.Line(n), "list %s is empty: nobody is kept from being banned. Fill it, or leave out bans.allow", l.name)
 			}
 			r.never = append(r.never, l)
 			return err

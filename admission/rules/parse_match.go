@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/tidegate/tidegate/internal/rulesfile"
 )
@@ -161,9 +162,23 @@ func (s *source) values(part string, n ast.Node) (test, error) {
 			word, err = s.scalar(n, part)
 		}
 		t = append(t, word)
+		if err == nil {
+			s.misread(n, word)
+			if looksLikeNetwork(word) {
+				s.doubt(rulesfile.Line(n), "`%s: %s` compares with this very text, not with the addresses of a network. For these write "+
+					"{cidr: 10.0.0.0/8}, which ip and attributes have", part, word)
+			}
+		}
 		return err
 	})
 	return t.indexed(), err
+}
+
+// misread warns about a text without quotes that YAML 1.1 reads as true or false, for example of Norway's code.
+func (s *source) misread(n ast.Node, text string) {
+	if t := n.GetToken(); t.Type == token.StringType && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(text)) {
+		s.doubt(rulesfile.Line(n), `%s is the text "%[1]s" here, and true or false for other readers of YAML. Put it in quotes: "%[1]s"`, text)
+	}
 }
 
 // scalar returns a string, a number or a boolean as text.
@@ -250,7 +265,11 @@ func (s *source) comparand(part, what string, key, n ast.Node) (number, error) {
 func (s *source) real(n ast.Node, what string) (number, error) {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
-		if number, ok := parseNumber(n.GetToken().Value); ok {
+		text := n.GetToken().Value
+		if number, ok := parseNumber(text); ok {
+			if decimal, octal := rulesfile.Octal(n); octal {
+				s.doubt(rulesfile.Line(n), "%s is %s here, and octal for other readers of YAML. Write %[2]s", text, decimal)
+			}
 			return number, nil
 		}
 	}
@@ -282,10 +301,11 @@ func (s *source) listed(part string, n ast.Node) (test, error) {
 	if part == "route" {
 		return nil, s.Wrong(n, "routes are patterns, write them into the condition itself")
 	}
-	return s.listNamed(n)
+	return s.listNamed(n, part)
 }
 
-func (s *source) listNamed(n ast.Node) (*valueList, error) {
+// listNamed parses the name of a list that is used for a part of requests, or for "bans".
+func (s *source) listNamed(n ast.Node, part string) (*valueList, error) {
 	name, err := s.Text(n, "the name of a list")
 	if err != nil {
 		return nil, err
@@ -294,6 +314,6 @@ func (s *source) listNamed(n ast.Node) (*valueList, error) {
 	if !ok {
 		return nil, s.Wrong(n, "there is no list %.40q, it should stand under lists, such as lists: {%s: {file: %s.txt}}", name, "office", "office")
 	}
-	l.used = true
+	l.used, l.other = true, l.other || part != "ip"
 	return l, nil
 }

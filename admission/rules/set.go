@@ -23,7 +23,7 @@ type Set struct {
 	load    func() (*Set, error) // for Live.Reload; nil: not reloadable
 	files   []string             // the files that the rules were read from
 	never   []*valueList         // lists of targets that are never banned
-	idle    []Warning            // about settings without effect
+	doubts  []Warning            // found while parsing
 
 	sections *rulesfile.Sections
 }

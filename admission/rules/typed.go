@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Of returns the set of list. An invalid rule is reported by Err, with the text that the same rule has in a rules file.
@@ -196,6 +197,12 @@ func zoneOf(zone *time.Location) string {
 // plain returns v in the types of JSON, with the keys of a rules file.
 func (w *writer) plain(v any) any {
 	switch v := v.(type) {
+	case []string:
+		for _, text := range v {
+			if !utf8.ValidString(text) {
+				w.wrong(fmt.Sprintf("%.40q is no value, it should be at most %d bytes of UTF-8", text, maxValue)) // JSON would change it
+			}
+		}
 	case Subject:
 		return strings.Split(string(v), ",")
 	case Match:
@@ -287,12 +294,19 @@ func (w *writer) encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil && w.err == nil {
+	if err := e.Encode(v); err != nil {
 		var inner *json.MarshalerError
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		w.err = fmt.Errorf("rules: %w", &Error{File: w.places[len(w.places)-1].name, Problem: err.Error()})
+		w.wrong(err.Error())
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// wrong keeps the first problem, with what is being written.
+func (w *writer) wrong(problem string) {
+	if w.err == nil {
+		w.err = fmt.Errorf("rules: %w", &Error{File: w.places[len(w.places)-1].name, Problem: problem})
+	}
 }

@@ -90,6 +90,8 @@ func TestWrongRules(t *testing.T) {
 		{rule + "    match: {size: {range: [1, 0x10]}}", `test.yaml:7:31: an end of range should be a number, here is "0x10"`},
 		{rule + "    match: {size: 0x10}", `test.yaml:7:19: size should be a text: put it in quotes, "0x10"`},
 		{rule + "    match: {size: 007}", `test.yaml:7:19: size should be a text: put it in quotes, "007"`},
+		{rule + "    match: {user: 'j\xfcrgen'}", "test.yaml:7:19: \"j\ufffdrgen\" is not UTF-8, the file should be saved as UTF-8"},
+		{"version: 1 # k\xfcche\nlists: {a: {values: [ann, b\xff]}}", "test.yaml:2:27: \"b\ufffd\" is not UTF-8, the file should be saved as UTF-8"},
 		{rule + "    match: {beta: True}", `test.yaml:7:19: beta should be a text: put it in quotes, "True"`},
 		{rule + "    match: {caller: ann}", `test.yaml:7:13: "caller" is no part of a request, it should be route, method, tier, user, ip, device, session, or the name of an attribute (A-Z a-z 0-9 _ . -)`},
 		{rule + "    match: {ip: {range: [x, 10.0.0.1]}}", `test.yaml:7:26: ip should be an address such as 192.0.2.1 or 2001:db8::1, here is "x"; networks stand in {cidr: […]}`},
@@ -156,6 +158,9 @@ func TestWrongRules(t *testing.T) {
 
 		// Limits.
 		{one("name: a, limit: -1"), `test.yaml:3:20: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "-1"`},
+		{one("name: a, limit: 010"), `test.yaml:3:20: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "010", which some readers of YAML take for octal: write 10`},
+		{one("name: a, limit: {gold: -01_0}"), `test.yaml:3:27: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "-01_0", which some readers of YAML take for octal: write -10`},
+		{one("name: a, cost: 0100"), `test.yaml:3:19: cost should be a whole number from 1 to 1000000, here is "0100", which some readers of YAML take for octal: write 100`},
 		{one("name: a, limit: 1.5"), `test.yaml:3:20: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "1.5"`},
 		{one("name: a, limit: 99999999999999999999"), `test.yaml:3:20: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "99999999999999999999"`},
 		{one("name: a, limit: many"), `test.yaml:3:20: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "many"`},

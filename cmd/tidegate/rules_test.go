@@ -55,6 +55,33 @@ func TestRulesCheckWarns(t *testing.T) {
 	}
 }
 
+// What can never match is reported at its file and line: as an error if it is invalid, else as a warning.
+func TestRulesCheckNamesWhatNeverMatches(t *testing.T) {
+	dir := t.TempDir()
+	path, list := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "blocked.txt")
+	const deny = "version: 1\nlists: {blocked: {file: blocked.txt}}\nrules:\n- {name: r, match: {ip: {list: blocked}}, algorithm: direct, action: deny}\n"
+	for _, c := range []struct{ rules, list, want string }{
+		{deny, "10.0.0.0/33\n", list + `:1:1: "10.0.0.0/33" is no network, it should be such as 10.0.0.0/8 or fd00::/8`},
+		{deny, "# ours\n10.0.0.0/8\n10.0.0.256\n", path + `:2: warning: list blocked is used for ip only, and 1 of its values never match, because they are no addresses, first "10.0.0.256" (` + list + `:3)`},
+		{deny, "10.0.0.1\n10.0.0.\xff\n", list + `:2:1: "10.0.0.\xff" is no value, it should be at most 255 bytes of UTF-8`},
+		{deny + "- {name: s, match: {ip: 10.0.0.0/33}, algorithm: direct, action: deny}", "::1", path + `:5:25: ip should be an address such as 192.0.2.1 or 2001:db8::1, here is "10.0.0.0/33"; networks stand in {cidr: […]}`},
+		{deny + "- {name: s, match: {from: 10.0.0.0/33}, algorithm: direct, action: deny}", "::1", path + ":5: warning: `from: 10.0.0.0/33` compares with this very text"},
+		{deny + "- {name: s, match: {user: j\xfcrgen}, algorithm: direct, action: deny}", "::1", path + ":5:27: \"j\ufffdrgen\" is not UTF-8"},
+		{deny + "- {name: s, match: {country: no}, algorithm: direct, action: deny}", "::1", path + `:5: warning: no is the text "no" here, and true or false for other readers of YAML. Put it in quotes: "no"`},
+		{deny + "- {name: s, subject: ip, limit: 010, window: 1m}", "::1", path + `:5:33: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "010", which some readers of YAML take for octal: write 10`},
+	} {
+		for name, content := range map[string]string{path: c.rules, list: c.list} {
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := call(t, nothing, "rules", "check", "--strict", path)
+		if err == nil || !strings.Contains(out+err.Error(), c.want) {
+			t.Errorf("%q:\n%s%v\nwant %s", c.rules, out, err, c.want)
+		}
+	}
+}
+
 // rules check --strict passes on the rules files of the documents and of the repository, without a flag.
 func TestOurOwnRulesPassTheStrictCheck(t *testing.T) {
 	dir := t.TempDir()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -37,6 +39,9 @@ func (f *File) Root(src []byte) (ast.Node, error) {
 	if err := f.bound(tokens); err != nil {
 		return nil, err
 	}
+	if err := f.encoded(src, tokens); err != nil {
+		return nil, err
+	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping reports duplicates, with our error text
 	if err != nil {
 		problem := &Error{File: f.name, Problem: "not YAML: " + err.Error()}
@@ -61,6 +66,21 @@ func (f *File) Root(src []byte) (ast.Node, error) {
 		return nil, &Error{File: f.name, Problem: `the file is empty, it should begin with "version: 1"`}
 	}
 	return body, nil
+}
+
+// encoded rejects texts that are not UTF-8, because the lexer replaces their bytes and they would never match. Comments may be in any encoding.
+func (f *File) encoded(src []byte, tokens token.Tokens) error {
+	if utf8.Valid(src) {
+		return nil
+	}
+	for _, t := range tokens {
+		if t.Type != token.CommentType && strings.ContainsRune(t.Value, utf8.RuneError) {
+			e := &Error{File: f.name, Problem: fmt.Sprintf("%.40q is not UTF-8, the file should be saved as UTF-8", t.Value)}
+			e.place(t)
+			return e
+		}
+	}
+	return nil
 }
 
 // bound rejects input that the parser would process too slowly or too deeply.

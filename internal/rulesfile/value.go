@@ -36,7 +36,7 @@ func (f *File) Number(n ast.Node, what string, low, high int) (int, error) {
 				value = int64(v)
 			}
 		}
-		if int64(low) <= value && value <= int64(high) {
+		if _, octal := Octal(n); int64(low) <= value && value <= int64(high) && !octal {
 			return int(value), nil
 		}
 	}
@@ -44,6 +44,20 @@ func (f *File) Number(n ast.Node, what string, low, high int) (int, error) {
 		return 0, f.Wrong(n, "%s should be %d%s", what, low, Found(n))
 	}
 	return 0, f.Wrong(n, "%s should be a whole number from %d to %d%s", what, low, high, Found(n))
+}
+
+// Octal reports whether n is a number such as 010, which YAML 1.1 reads as octal and YAML 1.2 as decimal; decimal is the number that it
+// looks like. A number such as 07 is the same in both.
+func Octal(n ast.Node) (decimal string, octal bool) {
+	number, ok := n.(*ast.IntegerNode)
+	if !ok {
+		return "", false
+	}
+	text := strings.NewReplacer("_", "", "+", "").Replace(n.GetToken().Value)
+	digits := strings.TrimPrefix(text, "-")
+	decimal = text[:len(text)-len(digits)] + strings.TrimLeft(digits, "0")
+	octal = len(digits) > 1 && digits[0] == '0' && strings.Trim(digits, "01234567") == ""
+	return decimal, octal && strings.Trim(decimal, "-") != "" && decimal != fmt.Sprint(number.Value)
 }
 
 // Bool parses true or false.
@@ -116,6 +130,9 @@ func Found(n ast.Node) string {
 	case *ast.SequenceNode:
 		return ", here is a list"
 	case ast.ScalarNode:
+		if decimal, octal := Octal(n); octal {
+			return fmt.Sprintf(", here is %.40q, which some readers of YAML take for octal: write %.40s", n.GetToken().Value, decimal)
+		}
 		if t := n.GetToken(); t != nil {
 			return fmt.Sprintf(", here is %.40q", t.Value)
 		}
