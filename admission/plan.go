@@ -1,13 +1,13 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // A plan is a rules.Plan on its way through the store.
@@ -32,7 +32,7 @@ func (p *plan) release() {
 // fill fills p by set.
 func (p *plan) fill(set *rules.Set, scope rules.Scope, req *Request) error {
 	if err := set.Plan(&p.Plan, scope, req); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidRequest, err)
+		return failure.New(ErrInvalidRequest, "%v", err)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // A receipt is what a charge counted.
@@ -57,7 +59,7 @@ func stamped(counts []store.Count) bool {
 // ErrUnavailable, or ErrInvalidRequest without an ID.
 func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error) {
 	if req.ID == "" {
-		return Decision{}, fmt.Errorf("%w: ID is empty, a refund should have that of the charge", ErrInvalidRequest)
+		return Decision{}, failure.New(ErrInvalidRequest, "ID is empty, a refund should have that of the charge")
 	}
 	return g.takeBack(ctx, store.Refund, req, "")
 }
@@ -82,7 +84,7 @@ func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) err
 		case !set.Has(name):
 			return fmt.Errorf("%w: %q", ErrUnknownRule, name)
 		case n < 0:
-			return fmt.Errorf("%w: %d units of rule %s, should be 0 or more", ErrInvalidRequest, n, name)
+			return failure.New(ErrInvalidRequest, "%d units of rule %s, should be 0 or more", n, name)
 		}
 	}
 	for i := range p.Checks {

@@ -1,11 +1,12 @@
 package admission
 
 import (
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/input"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // A Request is what a caller wants to do, as far as rules look at it.
@@ -29,15 +30,15 @@ const maxName = 255 // characters
 
 func validate(r *Request) error {
 	if r.Cost < 0 || r.Cost > rules.MaxCost {
-		return fmt.Errorf("%w: cost is %d, should be 1 to %d", ErrInvalidRequest, r.Cost, rules.MaxCost)
+		return failure.New(ErrInvalidRequest, "cost is %d, should be 1 to %d", r.Cost, rules.MaxCost)
 	}
 	for _, name := range [...]struct{ field, value string }{{"User", r.User}, {"Device", r.Device}, {"Session", r.Session}} {
 		if err := input.Printable(name.value, maxName); err != nil { // such a name could not be banned
-			return fmt.Errorf("%w: %s %w", ErrInvalidRequest, name.field, err)
+			return failure.At(ErrInvalidRequest, name.field, "%v", err)
 		}
 	}
 	if n := utf8.RuneCountInString(r.ID); n > 255 {
-		return fmt.Errorf("%w: ID has %d characters, should have at most 255", ErrInvalidRequest, n)
+		return failure.New(ErrInvalidRequest, "ID has %d characters, should have at most 255", n)
 	}
 	return nil
 }

@@ -3,9 +3,10 @@ package bans
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Kind is what a ban excludes. It is a closed set; the same word is used in JSON, keys and logs.
@@ -77,11 +78,11 @@ func (o *Order) length(times int) time.Duration {
 func (o *Order) validate() error {
 	switch {
 	case o.For < time.Millisecond || o.For > maxLength:
-		return fmt.Errorf("%w: a ban for %v, should be for 1 ms to 10 years", ErrInvalid, o.For)
+		return failure.New(ErrInvalid, "a ban for %v, should be for 1 ms to 10 years", o.For)
 	case o.AtMost < 0 || o.AtMost > maxLength:
-		return fmt.Errorf("%w: a ban growing to at most %v, should be to at most 10 years", ErrInvalid, o.AtMost)
+		return failure.New(ErrInvalid, "a ban growing to at most %v, should be to at most 10 years", o.AtMost)
 	case !validText(o.Reason):
-		return fmt.Errorf("%w: a reason should have at most %d characters of UTF-8 without control characters", ErrInvalid, maxText)
+		return failure.New(ErrInvalid, "a reason should have at most %d characters of UTF-8 without control characters", maxText)
 	}
 	return nil
 }

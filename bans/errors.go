@@ -2,7 +2,6 @@ package bans
 
 import (
 	"errors"
-	"fmt"
 )
 
 var (
@@ -10,7 +9,7 @@ var (
 	ErrUnavailable = errors.New("bans: store unavailable")
 
 	// ErrFull means that Max bans are in force: the ban was not made, and is not until others end or are lifted.
-	ErrFull = fmt.Errorf("bans: at most %d bans can be in force; lift some, or ban a network instead of addresses", maxBans)
+	ErrFull = errors.New("bans: too many are in force")
 
 	// ErrRefused means that the target of a ban is on the allowlist, or is this machine.
 	ErrRefused = errors.New("bans: ban refused")

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 const (
@@ -128,7 +130,7 @@ func (l *List) Ban(ctx context.Context, order Order) (Ban, error) {
 		return Ban{}, err
 	}
 	if why := spares(l.opts.Allow(), target); why != "" {
-		return Ban{}, fmt.Errorf("%w: %s %s: %s", ErrRefused, target.Kind, target.Value, why)
+		return Ban{}, failure.New(ErrRefused, "%s %s: %s", target.Kind, target.Value, why)
 	}
 	state, err := l.exchangeWithin(context.WithoutCancel(ctx), News{Put: []Order{order}})
 	if err != nil {
@@ -136,7 +138,7 @@ func (l *List) Ban(ctx context.Context, order Order) (Ban, error) {
 	}
 	b, ok := state.find(target)
 	if !ok {
-		return Ban{}, ErrFull
+		return Ban{}, failure.New(ErrFull, "at most %d bans can be in force; lift some, or ban a network instead of addresses", maxBans)
 	}
 	return b, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/netaddr"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // maxText is the maximum length of a user, device or reason of a ban, in characters.
@@ -27,16 +29,16 @@ func ParseTarget(kind, value string) (Target, error) {
 	switch t.Kind {
 	case User, Device:
 		if value == "" {
-			return Target{}, fmt.Errorf("%w: the %s of a ban is required", ErrInvalid, kind)
+			return Target{}, failure.New(ErrInvalid, "the %s of a ban is required", kind)
 		}
 		if err := input.Printable(value, maxText); err != nil {
-			return Target{}, fmt.Errorf("%w: the %s of a ban %w", ErrInvalid, kind, err)
+			return Target{}, failure.New(ErrInvalid, "the %s of a ban %v", kind, err)
 		}
 		return t, nil
 	case IP:
 		ip, err := netip.ParseAddr(value)
 		if err != nil {
-			return Target{}, fmt.Errorf("%w: %.60q is no IP address such as 203.0.113.7 or 2001:db8::7", ErrInvalid, value)
+			return Target{}, failure.New(ErrInvalid, "%.60q is no IP address such as 203.0.113.7 or 2001:db8::7", value)
 		}
 		t.Value = netaddr.Address(ip)
 		return t, nil
@@ -48,13 +50,13 @@ func ParseTarget(kind, value string) (Target, error) {
 		t.Value = p.String()
 		return t, nil
 	}
-	return Target{}, fmt.Errorf("%w: the kind of a ban is %.40q, should be user, ip, network or device", ErrInvalid, kind)
+	return Target{}, failure.New(ErrInvalid, "the kind of a ban is %.40q, should be user, ip, network or device", kind)
 }
 
 func parseNetwork(value string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(value)
 	if err != nil {
-		return p, fmt.Errorf("%w: %.60q is no network such as 203.0.113.0/24 or 2001:db8::/48", ErrInvalid, value)
+		return p, failure.New(ErrInvalid, "%.60q is no network such as 203.0.113.0/24 or 2001:db8::/48", value)
 	}
 	ip, bits := p.Addr().Unmap(), p.Bits()
 	if p.Addr().Is4In6() {

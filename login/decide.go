@@ -13,6 +13,8 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/netaddr"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Reserve decides an attempt. If it allows the attempt, it counts it as a failure that Settle may take back; an attempt that is not
@@ -72,9 +74,9 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	}
 	switch {
 	case !a.IP.IsValid():
-		return nil, fmt.Errorf("%w: address is required, the client's", ErrInvalid)
+		return nil, failure.New(ErrInvalid, "address is required, the client's")
 	case utf8.RuneCountInString(a.ID) > 255:
-		return nil, fmt.Errorf("%w: ID must have at most 255 characters, got %d", ErrInvalid, utf8.RuneCountInString(a.ID))
+		return nil, failure.New(ErrInvalid, "ID must have at most 255 characters, got %d", utf8.RuneCountInString(a.ID))
 	}
 	p := &prepared{name: typed}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}

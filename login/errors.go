@@ -13,7 +13,7 @@ var (
 	// ErrSettled means that the attempt has already been settled with another result.
 	ErrSettled = errors.New("login: the attempt has a different outcome")
 	// ErrLate is an ErrSettled: the attempt was not settled in time and has failed.
-	ErrLate = fmt.Errorf("%w: it was not settled within %v and counts as failed", ErrSettled, micros(settleWithin))
+	ErrLate = fmt.Errorf("%w: it came too late", ErrSettled)
 	// ErrUnavailable means that the store, or the CAPTCHA, did not answer. Whether anything was counted is unknown.
 	ErrUnavailable = errors.New("login: unavailable")
 )

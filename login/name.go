@@ -1,7 +1,6 @@
 package login
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,6 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tidegate/tidegate/internal/names"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 const maxName = 256 // characters
@@ -49,10 +50,10 @@ func plain(s string) bool {
 
 func (t *Throttle) normalize(name string) (string, error) {
 	if utf8.RuneCountInString(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", fmt.Errorf("%w: name must be 1 to %d characters of UTF-8 without control characters", ErrInvalid, maxName)
+		return "", failure.New(ErrInvalid, "name must be 1 to %d characters of UTF-8 without control characters", maxName)
 	}
 	if name = t.opts.Normalize(name); name == "" {
-		return "", fmt.Errorf("%w: name is required, the login name as typed", ErrInvalid)
+		return "", failure.New(ErrInvalid, "name is required, the login name as typed")
 	}
 	return name, nil
 }
@@ -69,7 +70,7 @@ func validFactor(factor string) (string, error) {
 		return Password, nil
 	}
 	if !names.Lower(factor, "_-", 32) {
-		return "", fmt.Errorf("%w: factor must be 1 to 32 of a-z 0-9 _ -, such as password, otp or reset, got %.40q", ErrInvalid, factor)
+		return "", failure.New(ErrInvalid, "factor must be 1 to 32 of a-z 0-9 _ -, such as password, otp or reset, got %.40q", factor)
 	}
 	return factor, nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // A Subject is the subject of an operator's query: a name, an address, or the pair of both.
@@ -112,7 +114,7 @@ func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, tag nameTag, err 
 		return keys, tag, err
 	}
 	if s.Name == "" && !s.IP.IsValid() {
-		return keys, tag, fmt.Errorf("%w: a name or an address is required", ErrInvalid)
+		return keys, tag, failure.New(ErrInvalid, "a name or an address is required")
 	}
 	var name digest
 	if s.Name != "" {

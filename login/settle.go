@@ -3,12 +3,13 @@ package login
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/netaddr"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Settled is the result of settling an attempt.
@@ -25,7 +26,7 @@ type Settled struct {
 func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settled, error) {
 	letter, ok := results[result]
 	if !ok {
-		return Settled{}, fmt.Errorf("%w: result must be success, failure or error, got %.40q", ErrInvalid, result)
+		return Settled{}, failure.New(ErrInvalid, "result must be success, failure or error, got %.40q", result)
 	}
 	a, keys, err := t.parseAttempt(id)
 	if err != nil {
@@ -48,7 +49,7 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	case settledOther:
 		return Settled{}, ErrSettled
 	case settledLate:
-		return Settled{}, ErrLate
+		return Settled{}, failure.New(ErrLate, "the attempt was not settled within %v and counts as failed", micros(settleWithin))
 	}
 	if result == Success && a.factor == Reset {
 		if a, err = t.admitOwner(ctx, store, keys, a, c.rules); err != nil {

@@ -3,7 +3,8 @@ package orders
 import (
 	"context"
 	"errors"
-	"fmt"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // DeadLetters lists accepted orders that the database refuses, sorted by id. They keep their units until an operator replays
@@ -36,13 +37,17 @@ func (lc *lifecycle) Replay(ctx context.Context, id ID) (Order, error) {
 	verdicts, err := lc.store.Commit(ctx, []Reservation{r})
 	switch {
 	case errors.Is(err, ErrPoison):
-		return Order{}, fmt.Errorf("%w %s: %w", ErrStillRefused, id, err)
+		why := err
+		if refused, ok := errors.AsType[*Error](err); ok {
+			why = refused.Cause // what the database wrote
+		}
+		return Order{}, failure.New(ErrStillRefused, "order %s: %v", id, why)
 	case err != nil:
 		return Order{}, err
 	case verdicts[0].Stale:
 		return Order{}, ErrRecovering
 	case len(verdicts[0].Taken) > 0:
-		return Order{}, fmt.Errorf("%w: units %d of order %s are another order's", ErrConflict, verdicts[0].Taken, id)
+		return Order{}, failure.New(ErrConflict, "units %d of order %s are another order's", verdicts[0].Taken, id)
 	}
 	status := verdicts[0].Status
 	var back []Return

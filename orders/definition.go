@@ -3,6 +3,7 @@ package orders
 import (
 	"cmp"
 	"fmt"
+	"github.com/tidegate/tidegate/internal/failure"
 	"time"
 )
 
@@ -58,7 +59,7 @@ func (s *Sale) Definition() Definition {
 	return d
 }
 
-// Sale returns the sale that d defines, with the defaults, as a store gets it. It returns an *InvalidError if the definition is invalid.
+// Sale returns the sale that d defines, with the defaults, as a store gets it. It returns ErrInvalid if the definition is invalid.
 func (d *Definition) Sale() (Sale, error) {
 	if err := d.validate(); err != nil {
 		return Sale{}, err
@@ -78,7 +79,7 @@ func (d *Definition) Sale() (Sale, error) {
 
 func (d *Definition) validate() error {
 	invalid := func(field, format string, args ...any) error {
-		return &InvalidError{Field: field, Message: fmt.Sprintf(format, args...)}
+		return failure.At(ErrInvalid, field, format, args...)
 	}
 	within := func(field string, n, low, high int) error {
 		if n < low || n > high {

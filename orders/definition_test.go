@@ -65,8 +65,8 @@ func TestInvalidDefinitions(t *testing.T) {
 		d := define()
 		change(&d)
 		_, err := d.Sale()
-		var invalid *orders.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != field || !strings.HasPrefix(err.Error(), "orders: "+field+": ") {
+		invalid, ok := errors.AsType[*orders.Error](err)
+		if !ok || invalid.Kind != orders.ErrInvalid || invalid.Field != field || !strings.HasPrefix(err.Error(), "orders: invalid: "+field+" ") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Errors of this package. A refusal is not an error: see Outcome.
@@ -15,6 +17,7 @@ var (
 	ErrUserRequired = errors.New("orders: this sale takes orders of known users only")
 	ErrKeyRequired  = errors.New("orders: the request needs a Key")
 	ErrConflict     = errors.New("orders: the change contradicts what stands")
+	ErrInvalid      = errors.New("orders: invalid") // a definition or request that no state of the sale could satisfy
 	ErrOrderFinal   = errors.New("orders: the order is final")
 
 	// ErrUnavailable: Redis or the database did not answer in time. A reservation may have happened nevertheless: repeat it
@@ -31,7 +34,7 @@ var (
 	// ErrDurability: Redis is configured to keep less than Options.Durability. The message says what to configure.
 	ErrDurability = errors.New("orders: durability")
 	// ErrStillRefused is an ErrConflict: the database refuses a dead letter again.
-	ErrStillRefused = fmt.Errorf("%w: the database still refuses order", ErrConflict)
+	ErrStillRefused = fmt.Errorf("%w: the database still refuses the order", ErrConflict)
 	// ErrForeign: the database and the namespace in Redis do not belong together. The message says what was found and what to do.
 	ErrForeign = errors.New("orders: foreign database")
 	// ErrPoison marks a database error that retrying cannot fix.
@@ -59,13 +62,9 @@ var errNotLoaded = fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 // errLaterVersion: a task or a record was written by a later program, and waits until one handles it.
 var errLaterVersion = fmt.Errorf("%w: written by a later version", ErrUnavailable)
 
-// InvalidError is a definition or request that no state of the sale could satisfy.
-type InvalidError struct {
-	Field   string // of the Definition or Request, or the parameter: "Items[0].Stock", "Key", "reference"
-	Message string // what was wrong and what is right
-}
-
-func (e *InvalidError) Error() string { return "orders: " + e.Field + ": " + e.Message }
+// Error is an error whose caller needs more than its kind: errors.AsType[*orders.Error] finds it. Of an ErrInvalid, Field is that of the Definition or
+// Request, or the parameter, such as "Items[0].Stock", "Key" or "reference".
+type Error = failure.Error
 
 // StoreError wraps the error of the store operation op for the Store interface. Errors of this package stay as they are, data
 // that the database refused becomes ErrPoison, and everything else ErrUnavailable.
@@ -79,7 +78,7 @@ func StoreError(op string, err error, refused bool) error {
 		}
 	}
 	if refused {
-		return fmt.Errorf("%w: %s: %w", ErrPoison, op, err)
+		return failure.New(ErrPoison, "%s", op).Because(err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
 }

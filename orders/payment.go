@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/periodic"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Action is what a payment provider has to do about a capture.
@@ -50,13 +52,13 @@ type lifecycle struct {
 }
 
 // Pay records that the order was paid for. The reference is the payment provider's; repeating it returns the same payment.
-// An order that no longer waits for payment, or never did, keeps its status, and the capture is to be refunded. It returns an
-// *InvalidError, ErrUnknownOrder, ErrConflict if the reference belongs to another order, and ErrUnavailable or ErrRecovering
+// An order that no longer waits for payment, or never did, keeps its status, and the capture is to be refunded. It returns
+// ErrInvalid, ErrUnknownOrder, ErrConflict if the reference belongs to another order, and ErrUnavailable or ErrRecovering
 // when the call has to be repeated. Captures of uncommitted orders are not recorded: those of a dead letter return
 // ErrUncommitted until it is replayed.
 func (lc *lifecycle) Pay(ctx context.Context, id ID, reference string) (Payment, error) {
 	if strings.TrimSpace(reference) == "" {
-		return Payment{}, &InvalidError{Field: "reference", Message: "must not be empty or blank"}
+		return Payment{}, failure.At(ErrInvalid, "reference", "must not be empty or blank")
 	}
 	if err := printable("reference", reference, maxReference); err != nil {
 		return Payment{}, err
@@ -139,9 +141,9 @@ func (lc *lifecycle) Cancel(ctx context.Context, id ID, v Viewer) (Order, error)
 		case o.Status == StatusCancelled:
 			return o, nil
 		case o.Status != StatusConfirmed:
-			return o, fmt.Errorf("%w: %s is %s", ErrOrderFinal, id, o.Status)
+			return o, failure.New(ErrOrderFinal, "order %s is %s", id, o.Status)
 		case o.PayBefore.IsZero():
-			return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
+			return o, failure.New(ErrOrderFinal, "order %s is confirmed, which is final where the sale's hold_ms is 0", id)
 		}
 		cancelled, err := batched(ctx, lc.cancelling, id)
 		if err != nil {
@@ -182,7 +184,7 @@ func (lc *lifecycle) awaitCommit(ctx context.Context, id ID, v Viewer) (Order, e
 		return o, err
 	}
 	if _, err := lc.store.DeadLetter(ctx, id); err == nil {
-		return o, fmt.Errorf("%w: the database refuses order %s, until an operator has had it replayed", ErrUncommitted, id)
+		return o, failure.New(ErrUncommitted, "the database refuses order %s, until an operator has had it replayed", id)
 	}
-	return o, fmt.Errorf("%w: order %s waits for the database", ErrUncommitted, id)
+	return o, failure.New(ErrUncommitted, "order %s waits for the database", id)
 }

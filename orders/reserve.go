@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 	"github.com/tidegate/tidegate/orders/internal/replica"
@@ -60,7 +61,7 @@ func (rs *reserver) Place(ctx context.Context, req Request) (Outcome, error) {
 	return a.Reserve(ctx)
 }
 
-// Prepare checks a request without any I/O. It returns an *InvalidError, ErrUnknownSale, ErrUnknownItem, ErrUserRequired,
+// Prepare checks a request without any I/O. It returns ErrInvalid, ErrUnknownSale, ErrUnknownItem, ErrUserRequired,
 // ErrKeyRequired, or ErrUnavailable until the sales are first loaded.
 func (rs *reserver) Prepare(req Request) (*Attempt, error) {
 	sale, err := rs.sales.listing(req.Sale)
@@ -72,7 +73,7 @@ func (rs *reserver) Prepare(req Request) (*Attempt, error) {
 		return nil, ErrUnknownItem
 	}
 	if req.Quantity < 1 || req.Quantity > MaxQuota {
-		return nil, &InvalidError{Field: "Quantity", Message: fmt.Sprintf("is %d, and must be from 1 to %d", req.Quantity, MaxQuota)}
+		return nil, failure.At(ErrInvalid, "Quantity", "is %d, and must be from 1 to %d", req.Quantity, MaxQuota)
 	}
 	if err := printable("Key", req.Key, maxKey); err != nil {
 		return nil, err
@@ -97,18 +98,18 @@ func (rs *reserver) Prepare(req Request) (*Attempt, error) {
 	default:
 		// An anonymous request: only the key distinguishes buyers, and everybody who knows it has the order.
 		if n := utf8.RuneCountInString(req.Key); n < minSecret {
-			return nil, &InvalidError{Field: "Key", Message: fmt.Sprintf("has %d characters, and without a user must have %d to %d that "+
-				"nobody can guess, such as a random UUID: whoever knows the key has the order", n, minSecret, maxKey)}
+			return nil, failure.At(ErrInvalid, "Key", "has %d characters, and without a user must have %d to %d that nobody can guess, "+
+				"such as a random UUID: whoever knows the key has the order", n, minSecret, maxKey)
 		}
 		a.buyer = a.key
 	}
 	return a, nil
 }
 
-// printable returns an *InvalidError unless s is printable and has at most most characters.
+// printable returns ErrInvalid unless s is printable and has at most most characters.
 func printable(field, s string, most int) error {
 	if err := input.Printable(s, most); err != nil {
-		return &InvalidError{Field: field, Message: err.Error()}
+		return failure.At(ErrInvalid, field, "%v", err)
 	}
 	return nil
 }

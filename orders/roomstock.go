@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/stock"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // RoomStock is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
@@ -196,7 +197,7 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 		if ci.item.Room == room {
 			t.repair(sale, item, room)
 		}
-		return stock.Supply{}, fmt.Errorf("%w: orders of item %s/%s do not need a turn of room %s", ErrConflict, sale, item, room)
+		return stock.Supply{}, failure.New(ErrConflict, "orders of item %s/%s do not need a turn of room %s", sale, item, room)
 	}
 	supply := stock.Supply{Free: int(d.int64()), Final: ci.item.Final, Sale: stock.SaleState(d.string()), Used: make([]string, len(users))}
 	if id, err := ParseID(d.string()); err == nil {

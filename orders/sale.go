@@ -1,10 +1,10 @@
 package orders
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/names"
 )
 
@@ -91,7 +91,7 @@ func (s *Sale) stateAt(now time.Time) State {
 // was changed after def was made from it.
 func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	conflict := func(format string, args ...any) (Sale, bool, error) {
-		return Sale{}, false, fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
+		return Sale{}, false, failure.New(ErrConflict, format, args...)
 	}
 	if def.Revision != 0 && def.Revision != s.Revision {
 		return conflict("sale %s was changed meanwhile: it is of revision %d, not %d", s.ID, s.Revision, def.Revision)

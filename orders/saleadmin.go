@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // longOver is how long ago a sale may have ended when it is defined.
@@ -21,7 +23,7 @@ type saleAdmin struct {
 	recoverer *recoverer
 }
 
-// PutSale creates a sale as a draft, or changes one. It returns an *InvalidError, ErrConflict or ErrUnavailable, and is
+// PutSale creates a sale as a draft, or changes one. It returns ErrInvalid, ErrConflict or ErrUnavailable, and is
 // idempotent.
 func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatus, created bool, err error) {
 	def, err := d.Sale()
@@ -32,7 +34,7 @@ func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatu
 		return SaleStatus{}, false, err
 	}
 	if now, _ := a.clock.now(); now.Sub(def.EndsAt) > longOver {
-		return SaleStatus{}, false, &InvalidError{Field: "EndsAt", Message: "is more than a day ago; orders of the sale may still be under way"}
+		return SaleStatus{}, false, failure.At(ErrInvalid, "EndsAt", "is more than a day ago; orders of the sale may still be under way")
 	}
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
@@ -54,7 +56,7 @@ func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatu
 // SetSwitch publishes, pauses or closes a sale.
 func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to Switch) (SaleStatus, error) {
 	if to == SwitchDraft {
-		return SaleStatus{}, fmt.Errorf("%w: sale %s is published, and nothing goes back to draft", ErrConflict, sale)
+		return SaleStatus{}, failure.New(ErrConflict, "sale %s is published, and nothing goes back to draft", sale)
 	}
 	if !ValidName(sale) { // as for reread
 		return SaleStatus{}, ErrUnknownSale
@@ -78,7 +80,7 @@ func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (SaleStatus, e
 		return SaleStatus{}, err
 	}
 	if a.over(&before.Sale) {
-		return SaleStatus{}, fmt.Errorf("%w: sale %s ended so long ago that Redis has forgotten it", ErrConflict, sale)
+		return SaleStatus{}, failure.New(ErrConflict, "sale %s ended so long ago that Redis has forgotten it", sale)
 	}
 	a.suspects.add(sale, before.Epoch)
 	for {

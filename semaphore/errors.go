@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 var (
@@ -46,14 +48,6 @@ func (e *CapacityError) Unwrap() []error {
 	return []error{ErrAtCapacity, e.Err}
 }
 
-// A TooHeavyError is an ErrTooHeavy with the name of the semaphore whose limit is too low.
-type TooHeavyError struct{ Name string }
-
-func (e *TooHeavyError) Error() string { return fmt.Sprintf("%v of %s", ErrTooHeavy, e.Name) }
-
-// Unwrap returns ErrTooHeavy.
-func (e *TooHeavyError) Unwrap() error { return ErrTooHeavy }
-
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	return failure.New(ErrInvalid, format, args...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
@@ -210,7 +211,7 @@ func (r *reply) problem() error {
 	case r.word == isUnknown:
 		return &unknownError{r.name}
 	case r.word == isTooHeavy:
-		return &TooHeavyError{r.name}
+		return failure.New(ErrTooHeavy, "must be at most the limit of %s", r.name)
 	case r.word == isConflict:
 		return invalid("a request with the same id asked for another weight of %s, or for other semaphores besides", r.name)
 	case r.word == isLost:
@@ -218,12 +219,6 @@ func (r *reply) problem() error {
 	}
 	return fmt.Errorf("%w: %.40q", errReply, r.word)
 }
-
-// An unknownError is an ErrUnknown with the name.
-type unknownError struct{ name string }
-
-func (e *unknownError) Error() string { return fmt.Sprintf("%v %q", ErrUnknown, e.name) }
-func (e *unknownError) Unwrap() error { return ErrUnknown }
 
 func number(v any) int64 {
 	switch v := v.(type) {
@@ -237,3 +232,9 @@ func number(v any) int64 {
 }
 
 func micros(v any) time.Duration { return time.Duration(number(v)) * time.Microsecond }
+
+// An unknownError is an ErrUnknown with the name.
+type unknownError struct{ name string }
+
+func (e *unknownError) Error() string { return fmt.Sprintf("%v %q", ErrUnknown, e.name) }
+func (e *unknownError) Unwrap() error { return ErrUnknown }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/names"
 )
 
@@ -214,7 +215,7 @@ func (s *Set) forgotten(name string, def *Definition) time.Duration {
 func (s *Set) restore(ctx context.Context, name string) error {
 	_, err, _ := s.lookups.Do(name, func() (any, error) {
 		if s.opts.Lookup == nil {
-			return nil, fmt.Errorf("%w %q", ErrUnknown, name)
+			return nil, failure.New(ErrUnknown, "it is called %q", name)
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupPatience) // other callers share this result
 		defer cancel()

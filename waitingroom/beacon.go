@@ -3,12 +3,13 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/drand"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // BeaconDrand is the beacon of rooms whose draw depends on a round of drand's network quicknet. The round is after the end of the list, so
@@ -64,13 +65,13 @@ func (r *room) publicBeacon() *Beacon {
 func (b *beacon) verify(startsAt time.Time) error {
 	listedAt := time.UnixMilli(b.listedAt).UTC()
 	if listedAt.Before(startsAt) {
-		return fmt.Errorf("%w: the list was complete at %v, before the start at %v", ErrInvalid, listedAt, startsAt)
+		return failure.New(ErrInvalid, "the list was complete at %v, before the start at %v", listedAt, startsAt)
 	}
 	if round := beaconRound(startsAt, listedAt); b.round != round {
-		return fmt.Errorf("%w: a list that was complete at %v, of a room that starts at %v, has round %d, not %d", ErrInvalid, listedAt, startsAt, round, b.round)
+		return failure.New(ErrInvalid, "a list that was complete at %v, of a room that starts at %v, has round %d, not %d", listedAt, startsAt, round, b.round)
 	}
 	if err := network.Verify(b.round, b.signature); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return failure.New(ErrInvalid, "%v", err)
 	}
 	return nil
 }
@@ -87,13 +88,13 @@ func (s *Service) SetBeacon(ctx context.Context, name string, round int64, signa
 func (r *room) setBeacon(round int64, signature string) error {
 	switch {
 	case r.Beacon == "":
-		return fmt.Errorf("%w: room %s has no beacon", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "room %s has no beacon", r.Room)
 	case !r.listed():
-		return fmt.Errorf("%w: room %s waits for a round only after its start, at %v", ErrConflict, r.Room, r.StartsAt)
+		return failure.New(ErrConflict, "room %s waits for a round only after its start, at %v", r.Room, r.StartsAt)
 	case r.ended != "" && r.beacon.signature == "":
 		return r.checkNotEnded()
 	case round != r.beacon.round:
-		return fmt.Errorf("%w: the draw of room %s needs round %d, not %d", ErrConflict, r.Room, r.beacon.round, round)
+		return failure.New(ErrConflict, "the draw of room %s needs round %d, not %d", r.Room, r.beacon.round, round)
 	}
 	r.beacon.signature = strings.ToLower(signature)
 	return nil

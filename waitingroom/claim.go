@@ -3,12 +3,13 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/batch"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 type claimCall struct {
@@ -86,11 +87,11 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		case state == StateLapsed:
 			c.Err = ErrLapsed
 		case state == StateGathering || state == StateWaiting: // which of them, p.state does not know
-			c.Err = fmt.Errorf("%w: the turn has not come", ErrNotYourTurn)
+			c.Err = failure.New(ErrNotYourTurn, "the turn has not come")
 		case state != StateTurn:
-			c.Err = fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
+			c.Err = failure.New(ErrNotYourTurn, "the place is %s", state)
 		case r.stoppedAt > 0:
-			c.Err = fmt.Errorf("%w: the room is held, and the turn is kept", ErrAtCapacity)
+			c.Err = failure.New(ErrAtCapacity, "the room is held, and the turn is kept")
 		case !r.belowLimits(active, claimed):
 			c.Err = ErrAtCapacity
 			p.untilRT = max(p.untilRT, rt+claimRetryWithin.Milliseconds())

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // The columns of a list: an entry, and its position.
@@ -28,7 +30,7 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 		return err
 	}
 	if !v.drawn() {
-		return fmt.Errorf("%w: room %s has not drawn", ErrConflict, name)
+		return failure.New(ErrConflict, "room %s has not drawn", name)
 	}
 	d, err := v.result()
 	if err != nil {
@@ -81,13 +83,13 @@ func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 		return d, err
 	}
 	if tree.size() != d.N {
-		return d, fmt.Errorf("%w: the list has %d places, and n is %d", ErrInvalid, tree.size(), d.N)
+		return d, failure.New(ErrInvalid, "the list has %d places, and n is %d", tree.size(), d.N)
 	}
 	for _, lane := range slices.Sorted(maps.Keys(lanes)) {
 		perm := newPermutation(result.laneSeed(lane), int64(len(lanes[lane])))
 		for i, e := range lanes[lane] {
 			if got := perm.position(int64(i)) + 1; got != e.position {
-				return d, fmt.Errorf("%w: the seed puts index %d at position %d, and the list says %d", ErrInvalid, e.index, got, e.position)
+				return d, failure.New(ErrInvalid, "the seed puts index %d at position %d, and the list says %d", e.index, got, e.position)
 			}
 		}
 	}
@@ -96,7 +98,7 @@ func VerifyDraw(r io.Reader) (VerifiedDraw, error) {
 		return d, err
 	}
 	if hex.EncodeToString(root) != d.Root {
-		return d, fmt.Errorf("%w: the places give the root %x, and the list says %s", ErrInvalid, root, d.Root)
+		return d, failure.New(ErrInvalid, "the places give the root %x, and the list says %s", root, d.Root)
 	}
 	return d, nil
 }
@@ -120,23 +122,23 @@ func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 			fields = slices.Insert(fields, i, withBeacon...)
 		}
 		if name != fields[i].name {
-			return d, nil, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, fields[i].name+",", in.Text())
+			return d, nil, failure.New(ErrInvalid, "line must begin with %q, got %.40q", fields[i].name+",", in.Text())
 		}
 		*fields[i].into = value
 	}
 	secret, err := hex.DecodeString(secretText)
 	if err != nil {
-		return d, nil, fmt.Errorf("%w: secret must be hexadecimal, got %.80q", ErrInvalid, secretText)
+		return d, nil, failure.New(ErrInvalid, "secret must be hexadecimal, got %.80q", secretText)
 	}
 	root, err := hex.DecodeString(d.Root)
 	if err != nil || len(root) != sha256.Size {
-		return d, nil, fmt.Errorf("%w: root must be %d bytes in hexadecimal, got %.80q", ErrInvalid, sha256.Size, d.Root)
+		return d, nil, failure.New(ErrInvalid, "root must be %d bytes in hexadecimal, got %.80q", sha256.Size, d.Root)
 	}
 	if d.N, err = strconv.ParseInt(n, 10, 64); err != nil || d.N < 0 {
-		return d, nil, fmt.Errorf("%w: n must be a number, got %.40q", ErrInvalid, n)
+		return d, nil, failure.New(ErrInvalid, "n must be a number, got %.40q", n)
 	}
 	if got := commitment(secret); got != d.Commitment {
-		return d, nil, fmt.Errorf("%w: the secret has the SHA-256 %s, and the commitment is %s", ErrInvalid, got, d.Commitment)
+		return d, nil, failure.New(ErrInvalid, "the secret has the SHA-256 %s, and the commitment is %s", got, d.Commitment)
 	}
 	var signature []byte
 	if beaconName != "" {
@@ -147,7 +149,7 @@ func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 	}
 	result = newDraw(secret, root, signature, d.N)
 	if got := hex.EncodeToString(result.seed[:]); got != d.Seed {
-		return d, nil, fmt.Errorf("%w: the seed must be %s, and the list says %s", ErrInvalid, got, d.Seed)
+		return d, nil, failure.New(ErrInvalid, "the seed must be %s, and the list says %s", got, d.Seed)
 	}
 	return d, result, nil
 }
@@ -155,7 +157,7 @@ func verifyHeader(in *bufio.Scanner) (d VerifiedDraw, result *draw, err error) {
 // read reads the beacon of a list, verifies it, and returns the bytes of its signature.
 func (b *beacon) read(name, starts, listed, round string) (signature []byte, err error) {
 	if name != BeaconDrand {
-		return nil, fmt.Errorf("%w: beacon must be %s, got %.40q", ErrInvalid, BeaconDrand, name)
+		return nil, failure.New(ErrInvalid, "beacon must be %s, got %.40q", BeaconDrand, name)
 	}
 	var startsAt int64
 	for _, number := range []struct {
@@ -163,7 +165,7 @@ func (b *beacon) read(name, starts, listed, round string) (signature []byte, err
 		into       *int64
 	}{{"starts_ms", starts, &startsAt}, {"listed_ms", listed, &b.listedAt}, {"round", round, &b.round}} {
 		if *number.into, err = strconv.ParseInt(number.text, 10, 64); err != nil {
-			return nil, fmt.Errorf("%w: %s must be a number, got %.40q", ErrInvalid, number.name, number.text)
+			return nil, failure.New(ErrInvalid, "%s must be a number, got %.40q", number.name, number.text)
 		}
 	}
 	if err := b.verify(time.UnixMilli(startsAt).UTC()); err != nil {
@@ -180,21 +182,21 @@ func readEntries(in *bufio.Scanner, room string) (*tree, map[string][]listEntry,
 	in.Scan()
 	columns := in.Text()
 	if columns != columnsOfDraw && columns != columnsOfLanes {
-		return nil, nil, fmt.Errorf("%w: the columns must be %s or %s, got %.100q", ErrInvalid, columnsOfDraw, columnsOfLanes, columns)
+		return nil, nil, failure.New(ErrInvalid, "the columns must be %s or %s, got %.100q", columnsOfDraw, columnsOfLanes, columns)
 	}
 	t, lanes := newTree(), make(map[string][]listEntry)
 	for in.Scan() {
 		fields := strings.Split(in.Text(), ",")
 		last := len(fields) - 1
 		if last != strings.Count(columns, ",") {
-			return nil, nil, fmt.Errorf("%w: line must be %s, got %.100q", ErrInvalid, columns, in.Text())
+			return nil, nil, failure.New(ErrInvalid, "line must be %s, got %.100q", columns, in.Text())
 		}
 		if index := strconv.FormatInt(t.size(), 10); fields[0] != index {
-			return nil, nil, fmt.Errorf("%w: index must be %s, got %.40q", ErrInvalid, index, fields[0])
+			return nil, nil, failure.New(ErrInvalid, "index must be %s, got %.40q", index, fields[0])
 		}
 		position, err := strconv.ParseInt(fields[last], 10, 64)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: position must be a number, got %.40q", ErrInvalid, fields[last])
+			return nil, nil, failure.New(ErrInvalid, "position must be a number, got %.40q", fields[last])
 		}
 		lane := strings.Join(fields[3:last], "")
 		lanes[lane] = append(lanes[lane], listEntry{t.size(), position})

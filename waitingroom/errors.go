@@ -2,8 +2,7 @@ package waitingroom
 
 import (
 	"errors"
-	"fmt"
-	"time"
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // What the methods of Service return, wrapped.
@@ -28,6 +27,8 @@ var (
 	ErrAtCapacity = errors.New("waitingroom: the rate or the capacity is used up")
 	// ErrLapsed: the time to claim, or to use the pass, is over.
 	ErrLapsed = errors.New("waitingroom: the turn has lapsed")
+	// ErrRejoin: the visitor has given up one place after another, and may join again later.
+	ErrRejoin = errors.New("waitingroom: too many places were given up")
 	// ErrConflict: the change is not possible in the room's state, or its request id belongs to another change.
 	ErrConflict = errors.New("waitingroom: conflict")
 	// ErrInvalid: a definition or request is invalid; the message says what is and what would be right.
@@ -36,25 +37,10 @@ var (
 	ErrUnavailable = errors.New("waitingroom: store unavailable")
 )
 
-// FieldError is an ErrInvalid that a field of a definition or request causes.
-type FieldError struct {
-	Field string // as in JSON, such as rate_per_min
-	Must  string // what would be right, and what was given: "be 0 to 600000, got -1"
-}
-
-func (e *FieldError) Error() string { return ErrInvalid.Error() + ": " + e.Field + " must " + e.Must }
-
-// Unwrap returns ErrInvalid.
-func (e *FieldError) Unwrap() error { return ErrInvalid }
+// Error is an error whose caller needs more than its kind: errors.AsType[*waitingroom.Error] finds it. Of an ErrInvalid, Field is as in JSON, such as
+// rate_per_min; ErrRejoin has RetryAfter.
+type Error = failure.Error
 
 func invalid(field, must string, args ...any) error {
-	return &FieldError{field, fmt.Sprintf(must, args...)}
-}
-
-// RejoinError means that the visitor has given up one place after another, and may join again after Wait.
-type RejoinError struct{ Wait time.Duration }
-
-// Error implements error.
-func (e *RejoinError) Error() string {
-	return fmt.Sprintf("waitingroom: too many places were given up: join again in %s", e.Wait.Round(time.Second))
+	return failure.At(ErrInvalid, field, "must "+must, args...)
 }

@@ -21,7 +21,7 @@ type joinResult struct {
 
 // Join gives the visitor a place for up to quantity units, or returns the place that the visitor has. It is in the database then.
 // created is false for a place that was there. It returns ErrUnknownRoom, ErrUserRequired, ErrTier, ErrNotStarted, ErrEnded, ErrSoldOut, ErrInvalid,
-// ErrUnavailable or a RejoinError.
+// ErrUnavailable or ErrRejoin.
 func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity int) (p Place, created bool, err error) {
 	v, err := s.view(ctx, name)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			continue
 		}
 		if wait := p.rejoinAt() - now; p.state(&v.room, p.position, now) == StateLeft && wait > 0 {
-			c.Err = &RejoinError{time.Duration(wait) * time.Millisecond}
+			c.Err = &Error{Kind: ErrRejoin, Detail: "one place after another was given up in this room", RetryAfter: time.Duration(wait) * time.Millisecond}
 			continue
 		}
 		c.Out = joinResult{p, fresh[p.subject], gathered}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/input"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds say how many turns
@@ -89,7 +91,7 @@ func (d *Definition) laneFor(who *Visitor) (string, error) {
 		return "", invalid("lane", "be one of %s, got %.80q", strings.Join(all, ", "), who.Lane)
 	}
 	if l := d.Lanes[i]; l.Tier != "" && l.Tier != who.Tier {
-		return "", fmt.Errorf("%w: lane %s takes visitors of tier %s only", ErrTier, l.Name, l.Tier)
+		return "", failure.New(ErrTier, "lane %s takes visitors of tier %s only", l.Name, l.Tier)
 	}
 	return d.Lanes[i].Name, nil
 }

@@ -3,12 +3,13 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/batch"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Leave gives up the visitor's place, and a pass that has not been used. A place whose state is final stays as it is. It is idempotent.
@@ -90,7 +91,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		return Place{}, err
 	}
 	if v.Sale != "" {
-		return Place{}, fmt.Errorf("%w: the places of room %s are done by their orders", ErrConflict, name)
+		return Place{}, failure.New(ErrConflict, "the places of room %s are done by their orders", name)
 	}
 	p, err := s.read(ctx, name, subject, who, known)
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		case StateLapsed:
 			return ErrLapsed
 		default:
-			return fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
+			return failure.New(ErrNotYourTurn, "the place is %s", state)
 		}
 	})
 	if err == nil && finished {

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Filter selects places of a room, in the order of their numbers.
@@ -92,7 +93,7 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	}
 	i := v.laneIndex(lane)
 	if i < 0 {
-		return nil, fmt.Errorf("%w: room %s has no lane %s", ErrInvalid, name, lane)
+		return nil, failure.New(ErrInvalid, "room %s has no lane %s", name, lane)
 	}
 	var numbers []int64
 	v.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/internal/errsummary"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Put creates or changes a room. It returns an ErrInvalid or ErrConflict, and is idempotent.
@@ -139,7 +140,7 @@ func (s *Service) change(ctx context.Context, name string, by Cause, act, detail
 // checkNotEnded returns an ErrConflict if a room has ended.
 func (r *room) checkNotEnded() error {
 	if r.ended != "" {
-		return fmt.Errorf("%w: room %s has ended", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "room %s has ended", r.Room)
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
 package waitingroom
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/names"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Mode says who is first.
@@ -127,21 +128,21 @@ func (r *room) checkChange(next *Definition, now int64) error {
 	begun := now >= r.StartsAt.UnixMilli() || r.listed() || r.served() > 0
 	switch {
 	case r.ended != "":
-		return fmt.Errorf("%w: room %s has ended, and no other room can have its name", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "room %s has ended, and no other room can have its name", r.Room)
 	case r.Sale != next.Sale || r.Item != next.Item:
-		return fmt.Errorf("%w: room %s belongs to another sale or item for good", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "room %s belongs to another sale or item for good", r.Room)
 	case r.joined > 0 && (r.Mode != next.Mode || r.RequiresUser != next.RequiresUser):
-		return fmt.Errorf("%w: people have joined room %s, and its mode and whether it needs a user stay as they are", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "people have joined room %s, and its mode and whether it needs a user stay as they are", r.Room)
 	case (r.joined > 0 || begun) && r.Beacon != next.Beacon:
-		return fmt.Errorf("%w: people have joined room %s, or it has begun, and its beacon stays as it is", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "people have joined room %s, or it has begun, and its beacon stays as it is", r.Room)
 	case r.joined > 0 && !r.sameLanes(next):
-		return fmt.Errorf("%w: people have joined room %s, and its lanes stay as they are, except for their shares", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "people have joined room %s, and its lanes stay as they are, except for their shares", r.Room)
 	case r.served() > 0 && r.Bound != next.Bound:
-		return fmt.Errorf("%w: turns were given in room %s, and what they promise stays as it is", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "turns were given in room %s, and what they promise stays as it is", r.Room)
 	case r.joined > 0 && !r.StartsAt.Equal(next.StartsAt) && next.StartsAt.UnixMilli() < now:
-		return fmt.Errorf("%w: people have joined room %s, and starts_at must not be in the past", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "people have joined room %s, and starts_at must not be in the past", r.Room)
 	case begun && (r.Mode != next.Mode || !r.StartsAt.Equal(next.StartsAt)):
-		return fmt.Errorf("%w: room %s has begun, and its mode and start stay as they are", ErrConflict, r.Room)
+		return failure.New(ErrConflict, "room %s has begun, and its mode and start stay as they are", r.Room)
 	}
 	return nil
 }

@@ -3,7 +3,8 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
-	"fmt"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // act is what an operator did to a room.
@@ -36,7 +37,7 @@ func (s *Store) isRepeated(ctx context.Context, tx *sql.Tx, room, what, detail, 
 		return false, err
 	}
 	if again && (earlier != what || its != detail) {
-		return false, fmt.Errorf("%w: request_id is of an earlier request, which was not the same", ErrConflict)
+		return false, failure.New(ErrConflict, "request_id is of an earlier request, which was not the same")
 	}
 	return again, nil
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // keys are what the secrets give, and the keys of passes.
@@ -253,7 +255,7 @@ func (s *Service) Tokens(p Place, opts TokenOptions) (Tokens, error) {
 // sign completes the claims about an admitted visitor, and signs them as a text of a type.
 func (s *Service) sign(kind string, p Place, c PassClaims) (string, error) {
 	if p.State != StateAdmitted {
-		return "", fmt.Errorf("%w: the place is %s", ErrNotYourTurn, p.State)
+		return "", failure.New(ErrNotYourTurn, "the place is %s", p.State)
 	}
 	c.Audience, c.Position = jwt.Audience{p.Room}, p.Position
 	c.NotBefore, c.IssuedAt = jwt.NewNumericDate(p.AdmittedAt), jwt.NewNumericDate(p.AdmittedAt)
@@ -285,7 +287,7 @@ func (s *Service) VerifyPass(room, pass string, at time.Time) (PassClaims, error
 		}
 	}
 	if err != nil {
-		return PassClaims{}, fmt.Errorf("%w: pass: %w", ErrInvalid, err)
+		return PassClaims{}, failure.New(ErrInvalid, "pass: %v", err)
 	}
 	return claims, nil
 }

@@ -2,8 +2,8 @@ package waitingroom
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
@@ -27,7 +27,7 @@ func (s *Service) identify(v *view, who Visitor) (subject string, known *place, 
 		}
 	}
 	if err := input.Printable(who.User, maxUser); err != nil {
-		return "", nil, fmt.Errorf("%w: user %w", ErrInvalid, err)
+		return "", nil, failure.At(ErrInvalid, "user", "%v", err)
 	}
 	switch {
 	case who.ByToken && (known == nil || who.User != "" && known.subject != v.subject("user", who.User)):

@@ -326,9 +326,10 @@ func beaconOf(d waitingroom.VerifiedDraw) string {
 
 func verifyDraw(out io.Writer, list io.Reader, commitment, root string, round int64) error {
 	d, err := waitingroom.VerifyDraw(list)
+	wrong, invalid := errors.AsType[*waitingroom.Error](err)
 	switch {
-	case errors.Is(err, waitingroom.ErrInvalid):
-		return finding{errors.New(harmless(strings.TrimPrefix(err.Error(), waitingroom.ErrInvalid.Error()+": ")))}
+	case invalid:
+		return finding{errors.New(harmless(wrong.Text()))}
 	case err != nil:
 		return err
 	}

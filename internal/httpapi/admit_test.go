@@ -17,6 +17,7 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
@@ -144,10 +145,10 @@ func TestAdmitHostile(t *testing.T) {
 	for err, want := range map[error]string{
 		admission.ErrUnavailable: "503 store_unavailable",
 		fmt.Errorf("%w: %w", admission.ErrUnavailable, errors.New("dial tcp")): "503 store_unavailable",
-		admission.ErrUnknownRequest:                                            "404 unknown_request",
-		fmt.Errorf("%w: %q", admission.ErrUnknownRule, "api"):                  "404 unknown_rule",
-		fmt.Errorf("%w: attribute size is \"x\"", admission.ErrInvalidRequest): "422 invalid attribute size is \"x\"",
-		errors.New("of some other kind, with a password"):                      "500 internal",
+		admission.ErrUnknownRequest:                                         "404 unknown_request",
+		failure.New(admission.ErrUnknownRule, "%q", "api"):                  "404 unknown_rule",
+		failure.New(admission.ErrInvalidRequest, "attribute size is \"x\""): "422 invalid attribute size is \"x\"",
+		errors.New("of some other kind, with a password"):                   "500 internal",
 	} {
 		b.gate.err = err
 		p := problemIn(t, call(b.Internal(), "POST", "/v1/admit", `{}`))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/history"
 )
 
@@ -133,7 +134,7 @@ func TestBansHostile(t *testing.T) {
 	if b.gate.ordered != (bans.Order{}) {
 		t.Errorf("%+v", b.gate.ordered)
 	}
-	b.gate.err = fmt.Errorf("%w: 192.0.2.1 is on the list office", bans.ErrRefused)
+	b.gate.err = failure.New(bans.ErrRefused, "192.0.2.1 is on the list office")
 	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/bans/ip/192.0.2.1", `{"for_ms":1}`)); p.Status != 409 || p.Reason != "conflict" || !strings.Contains(p.Detail, "office") {
 		t.Errorf("%+v", p)
 	}

@@ -1,12 +1,12 @@
 package httpapi
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -29,12 +29,12 @@ func TestCancel(t *testing.T) {
 	if w := call(b.Internal(), "POST", path, "", "X-User-ID", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"user":"ada"`) || !b.orders.viewer.All {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	b.orders.err = fmt.Errorf("%w: %s is %s", orders.ErrOrderFinal, orderID, orders.StatusPaid)
+	b.orders.err = failure.New(orders.ErrOrderFinal, "order %s is %s", orderID, orders.StatusPaid)
 	p := problemIn(t, call(b.Public(), "POST", path, ""))
 	if p.Status != 409 || p.Type != "/problems/order-final" || p.Reason != "order_final" || p.Detail != "order "+orderID.String()+" is paid" {
 		t.Errorf("%+v", p)
 	}
-	b.orders.err = fmt.Errorf("%w: order %s is not committed yet", orders.ErrUnavailable, orderID)
+	b.orders.err = failure.New(orders.ErrUnavailable, "order %s is not committed yet", orderID)
 	w = call(b.Public(), "POST", path, "")
 	if p := problemIn(t, w); p.Status != 503 || p.Reason != "store_unavailable" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%+v %v", p, w.Header())
@@ -74,9 +74,9 @@ func TestPayment(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for err, want := range map[error]int{
-		&orders.InvalidError{Field: "reference", Message: "must not be empty"}: 422,
+		&orders.Error{Kind: orders.ErrInvalid, Field: "reference", Detail: "must not be empty"}: 422,
 		orders.ErrUnknownOrder: 404,
-		fmt.Errorf("%w: reference \"pi_1\" is of another order", orders.ErrConflict): 409,
+		&orders.Error{Kind: orders.ErrConflict, Detail: `reference "pi_1" is of another order`}: 409,
 		orders.ErrRecovering:  503,
 		orders.ErrUnavailable: 503,
 	} {
@@ -85,7 +85,7 @@ func TestPayment(t *testing.T) {
 			t.Errorf("%v: %+v", err, p)
 		}
 	}
-	b.orders.err = fmt.Errorf("%w: the database refuses order 7", orders.ErrUncommitted)
+	b.orders.err = &orders.Error{Kind: orders.ErrUncommitted, Detail: "the database refuses order 7"}
 	if p := problemIn(t, call(b.Internal(), "POST", path, capture)); p.Status != 503 || p.Detail != "the database refuses order 7" {
 		t.Errorf("%+v", p)
 	}

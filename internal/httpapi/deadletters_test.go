@@ -2,12 +2,11 @@ package httpapi
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -53,9 +52,9 @@ func TestReplay(t *testing.T) {
 	if w := call(b.Internal(), "POST", path, "", "X-User-ID", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"status":"confirmed"`) || !slices.Contains(b.orders.calls, "replay") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	b.orders.err = fmt.Errorf("%w %s: %w", orders.ErrStillRefused, orderID, fmt.Errorf("%w: commit: %w", orders.ErrPoison, errors.New("violates no_ada")))
+	b.orders.err = failure.New(orders.ErrStillRefused, "order %s: violates no_ada", orderID)
 	p := problemIn(t, call(b.Internal(), "POST", path, ""))
-	if p.Status != 409 || p.Reason != "still_refused" || p.Detail != "order "+orderID.String()+": commit: violates no_ada" {
+	if p.Status != 409 || p.Reason != "still_refused" || p.Detail != "order "+orderID.String()+": violates no_ada" {
 		t.Errorf("%+v", p)
 	}
 	b.orders.err = orders.ErrUnknownOrder

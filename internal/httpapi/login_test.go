@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	loginhttp "github.com/tidegate/tidegate/internal/httpapi/login"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/login"
@@ -183,7 +184,7 @@ func TestLoginOutcomes(t *testing.T) {
 				if w.Code != 200 || w.Body.String() != answer.Body.String() {
 					t.Errorf("%s again: %d %s, want %s", first, w.Code, w.Body, answer.Body)
 				}
-			} else if p := problemIn(t, w); p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt has a different outcome" {
+			} else if p := problemIn(t, w); p.Status != 409 || p.Reason != "conflict" || p.Detail != "The attempt has a different outcome." {
 				t.Errorf("%s after %s: %s", again, first, w.Body)
 			}
 		}
@@ -213,13 +214,13 @@ func TestLoginOutcomes(t *testing.T) {
 type lateLogin struct{ loginhttp.Throttle }
 
 func (lateLogin) Settle(context.Context, string, login.Result) (login.Settled, error) {
-	return login.Settled{}, login.ErrLate
+	return login.Settled{}, failure.New(login.ErrLate, "the attempt was not settled within 30s and counts as failed")
 }
 
 func TestLoginOutcomeThatIsLate(t *testing.T) {
 	b := setupLogin(t, func(c *Config) { c.Login = lateLogin{c.Login} })
 	p := problemIn(t, b.settle(b.attempt().AttemptID, "success"))
-	if p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt has a different outcome: it was not settled within 30s and counts as failed" {
+	if p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt was not settled within 30s and counts as failed" {
 		t.Errorf("%+v", p)
 	}
 	if !slices.Equal(b.settled, []string{"late"}) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -39,7 +40,7 @@ func TestPutSale(t *testing.T) {
 			t.Errorf("no %s in %s", part, w.Body)
 		}
 	}
-	b.orders.err = fmt.Errorf("%w: stock of shoe shrinks", orders.ErrConflict)
+	b.orders.err = failure.New(orders.ErrConflict, "stock of shoe shrinks")
 	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/flash", definition)); p.Status != 409 || p.Reason != "conflict" || !strings.Contains(p.Detail, "shrinks") {
 		t.Errorf("%+v", p)
 	}

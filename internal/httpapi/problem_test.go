@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -66,7 +67,7 @@ func TestOrderRefusals(t *testing.T) {
 		{err: orders.ErrUnknownSale, status: 404, kind: "/problems/not-found", reason: "unknown_sale"},
 		{err: orders.ErrUnknownItem, status: 404, kind: "/problems/not-found", reason: "unknown_item"},
 		{err: orders.ErrUnknownOrder, status: 404, kind: "/problems/not-found", reason: "unknown_order"},
-		{err: fmt.Errorf("%w: stock shrinks", orders.ErrConflict), status: 409, kind: "/problems/conflict", reason: "conflict", with: "stock shrinks"},
+		{err: failure.New(orders.ErrConflict, "stock shrinks"), status: 409, kind: "/problems/conflict", reason: "conflict", with: "stock shrinks"},
 		{err: fmt.Errorf("reserve: %w", orders.ErrUnavailable), status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{err: orders.ErrRecovering, status: 503, kind: "/problems/unavailable", reason: "recovering", retry: "2"},
 		{err: admission.ErrUnavailable, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
@@ -76,7 +77,7 @@ func TestOrderRefusals(t *testing.T) {
 		},
 		{err: context.DeadlineExceeded, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{
-			err: &orders.InvalidError{Field: "Key", Message: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
+			err: &orders.Error{Kind: orders.ErrInvalid, Field: "Key", Detail: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
 			with: `"errors":[{"location":"header.Idempotency-Key","message":"is odd"}]`,
 		},
 		{err: errors.New("pq: password authentication failed"), status: 500, kind: "/problems/internal", reason: "internal", with: `"instance":"urn:`},

@@ -239,7 +239,7 @@ func TestRoomRefusals(t *testing.T) {
 		status             int
 		reason, text       string
 	}{
-		{"POST", doorPlace + "/claim", "", nil, 409, "not_your_turn", `The turn has not come.","poll_after_ms":`},
+		{"POST", doorPlace + "/claim", "", nil, 409, "not_your_turn", `the turn has not come","poll_after_ms":`},
 		{"GET", "/v1/rooms/none", "", nil, 404, "unknown_room", "no such waiting room"},
 		{"GET", "/v1/rooms/UPPER", "", nil, 404, "unknown_room", ""},
 		{"GET", "/v1/rooms/%00%ff%2F..", "", nil, 404, "unknown_room", ""},
@@ -257,7 +257,7 @@ func TestRoomRefusals(t *testing.T) {
 		{"POST", "/v1/rooms/later/place", "", nil, 409, "not_started", "The room has not opened."},
 		{"POST", "/v1/rooms/over/place", "", nil, 409, "ended", "The room has ended."},
 		{"GET", door + "/draw.csv", "", nil, 409, "conflict", "has not drawn"},
-		{"POST", doorPlace, "", []string{"X-User-ID", "a\u200bb"}, 422, "invalid", "user contains U+200B, and must be printable"},
+		{"POST", doorPlace, "", []string{"X-User-ID", "a\u200bb"}, 422, "invalid", `"location":"user","message":"contains U+200B, and must be printable"`},
 		{"POST", doorPlace, `{"lane":"vip"}`, nil, 422, "invalid", `"location":"body.lane","message":"must be left out: room door has no lanes"`},
 		{"POST", doorPlace, `{"quantity":0}`, nil, 422, "invalid", "body.quantity"},
 		{"POST", doorPlace, `{"quantity":1001}`, nil, 422, "invalid", "body.quantity"},
@@ -482,7 +482,7 @@ func TestLanes(t *testing.T) {
 		{"ann", "", "", 201, `"lane":"all"`},
 		{"ann", "", `{"lane":"all"}`, 200, `"lane":"all"`},
 		{"ann", "member", `{"lane":"members"}`, 200, `"lane":"all"`},
-		{"bob", "", `{"lane":"members"}`, 403, `"reason":"forbidden","detail":"Lane members takes visitors of tier member only."`},
+		{"bob", "", `{"lane":"members"}`, 403, `"reason":"forbidden","detail":"lane members takes visitors of tier member only"`},
 		{"bob", "", `{"lane":"vip"}`, 422, `"location":"body.lane","message":"must be one of members, known, all, got \"vip\""`},
 		{"bob", "member", `{"lane":"known"}`, 403, "tier registered only"},
 		{"bob", "", `{"lane":"known"}`, 201, `"number":2,"lane":"known","position":1,`},

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -86,7 +87,7 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 	}
 	size, ok := e.InForce()
 	if !ok {
-		return semaphore.Definition{}, fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
+		return semaphore.Definition{}, failure.New(semaphore.ErrUnknown, "it is called %q", name)
 	}
 	if !declared { // Declare has not reached it yet
 		if e, err = r.change(ctx, name, func(e *Entry) error {
@@ -182,7 +183,7 @@ func (r *Registry) Entry(ctx context.Context, name string) (Entry, error) {
 		return Entry{}, err
 	}
 	if _, ok := e.InForce(); !ok {
-		return Entry{}, fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
+		return Entry{}, failure.New(semaphore.ErrUnknown, "it is called %q", name)
 	}
 	return e, nil
 }
@@ -218,7 +219,7 @@ func (r *Registry) Revert(ctx context.Context, name string) (Entry, error) {
 	}
 	return r.change(ctx, name, func(e *Entry) error {
 		if _, ok := e.InForce(); !ok {
-			return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
+			return failure.New(semaphore.ErrUnknown, "it is called %q", name)
 		}
 		e.Set = nil
 		return nil

@@ -12,7 +12,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
 	goredis := []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"}
 	redisclient := append([]string{ours + "redisclient"}, goredis...)
-	bans := append([]string{ours + "bans", ours + "internal/input", ours + "internal/netaddr", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
+	bans := append([]string{ours + "bans", ours + "internal/failure", ours + "internal/input", ours + "internal/netaddr", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
 	admission := append([]string{
 		ours + "admission", ours + "admission/rules", ours + "admission/store", ours + "admission/store/internal/algorithm",
 		ours + "admission/store/memorystore", ours + "admission/store/redisstore", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash",
@@ -24,7 +24,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"golang.org/x/text", "golang.org/x/time",
 	}
 	semaphore := []string{
-		ours + "semaphore", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", ours + "internal/redisscript", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
+		ours + "semaphore", ours + "internal/failure", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", ours + "internal/redisscript", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
 	}
 	http := append([]string{ours + "admission/admissionhttp", ours + "internal/httpproblem"}, admission...)
 	for name, allowed := range map[string][]string{
@@ -46,7 +46,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 			"golang.org/x/time", "google.golang.org/protobuf",
 		}, semaphore...),
 		"waitingroom": {
-			ours + "waitingroom", ours + "internal/drand", ours + "internal/stock", ours + "internal/transaction", ours + "internal/batch", ours + "internal/errsummary", ours + "internal/input", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic",
+			ours + "waitingroom", ours + "internal/drand", ours + "internal/stock", ours + "internal/transaction", ours + "internal/batch", ours + "internal/errsummary", ours + "internal/failure", ours + "internal/input", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic",
 			"github.com/go-jose/go-jose/v4", "github.com/transparency-dev/merkle", "golang.org/x/sync",
 			"github.com/cloudflare/circl", "github.com/bwesterb/go-ristretto", "golang.org/x/crypto", "golang.org/x/sys", // signatures of drand
 		},

@@ -3,13 +3,14 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidegate/tidegate/orders"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Capture changes the order only together with the record of the capture.
@@ -40,7 +41,7 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 	err = s.pool.QueryRow(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = $1`,
 		reference).Scan(&recorded, &p.Action, &p.Status)
 	if err == nil && recorded != id {
-		err = fmt.Errorf("%w: reference %q is of another order", orders.ErrConflict, reference)
+		err = failure.New(orders.ErrConflict, "reference %q is of another order", reference)
 	}
 	return p, wrap("capture", err)
 }

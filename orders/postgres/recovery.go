@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // RaiseEpoch raises the epoch, and not the floor.
@@ -20,7 +21,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) er
 		UPDATE sales SET epoch = $3, epoch_token = $4, revision = nextval('sales_revision') WHERE sale = $1 AND epoch = $2`,
 		lead.Sale, seen, lead.Epoch, lead.Token)
 	if err == nil && tag.RowsAffected() == 0 {
-		err = fmt.Errorf("%w: sale %s is not in epoch %d any more", orders.ErrConflict, lead.Sale, seen)
+		err = failure.New(orders.ErrConflict, "sale %s is not in epoch %d any more", lead.Sale, seen)
 	}
 	return wrap("raise epoch", err)
 }
@@ -175,7 +176,7 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (liveness.Proces
 
 // over returns the error for an epoch that is over.
 func over(lead orders.Lead) error {
-	return fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
+	return failure.New(orders.ErrConflict, "epoch %d of sale %s is over, or another leader's", lead.Epoch, lead.Sale)
 }
 
 // Late reads the late orders that acknowledgements stored.

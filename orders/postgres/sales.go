@@ -4,12 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidegate/tidegate/orders"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 type querier interface {
@@ -164,7 +165,7 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 		case at == to:
 			return nil
 		case at == orders.SwitchClosed:
-			return fmt.Errorf("%w: sale %s is closed for good", orders.ErrConflict, sale)
+			return failure.New(orders.ErrConflict, "sale %s is closed for good", sale)
 		}
 		_, err = tx.Exec(ctx, `UPDATE sales SET switch = $2, revision = nextval('sales_revision') WHERE sale = $1`, sale, to)
 		return err
@@ -183,7 +184,7 @@ func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error 
 			if err := tx.QueryRow(ctx, `SELECT room FROM items WHERE sale = $1 AND item = $2`, sale, item).Scan(&room); err != nil {
 				return err
 			}
-			return fmt.Errorf("%w: item %s/%s has the waiting room %s", orders.ErrConflict, sale, item, room)
+			return failure.New(orders.ErrConflict, "item %s/%s has the waiting room %s", sale, item, room)
 		}
 		_, err = tx.Exec(ctx, `UPDATE sales SET revision = nextval('sales_revision') WHERE sale = $1`, sale)
 		return err

@@ -5,10 +5,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Capture changes the order only together with the record of the capture.
@@ -25,7 +26,7 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 				return err
 			}
 			if recorded != id {
-				return fmt.Errorf("%w: reference %q is of another order", orders.ErrConflict, reference)
+				return failure.New(orders.ErrConflict, "reference %q is of another order", reference)
 			}
 			return nil
 		case !errors.Is(err, sql.ErrNoRows):

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // RaiseEpoch raises the epoch, and not the floor.
@@ -37,7 +39,7 @@ func (s *Store) change(ctx context.Context, op, conflict, statement string, args
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fmt.Errorf("%w: %s", orders.ErrConflict, conflict))
+			return errors.Join(err, failure.New(orders.ErrConflict, "%s", conflict))
 		}
 		return nil
 	})
@@ -117,7 +119,7 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (liveness.Proces
 	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sales WHERE sale = ? AND epoch = ? AND epoch_token = ?)`,
 		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
 	if err == nil && !leads {
-		err = fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
+		err = failure.New(orders.ErrConflict, "epoch %d of sale %s is over, or another leader's", lead.Epoch, lead.Sale)
 	}
 	if err != nil {
 		return liveness.ProcessList{}, wrap("hand-over", err)

@@ -5,10 +5,11 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // nextRevision is read in the transaction that writes it, and there is only one writer.
@@ -145,7 +146,7 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 		case at == to:
 			return nil
 		case at == orders.SwitchClosed:
-			return fmt.Errorf("%w: sale %s is closed for good", orders.ErrConflict, sale)
+			return failure.New(orders.ErrConflict, "sale %s is closed for good", sale)
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sales SET switch = ?, revision = `+nextRevision+` WHERE sale = ?`, to, sale)
 		return err
@@ -166,7 +167,7 @@ func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error 
 			if err := tx.QueryRowContext(ctx, `SELECT room FROM items WHERE sale = ? AND item = ?`, sale, item).Scan(&room); err != nil {
 				return err
 			}
-			return fmt.Errorf("%w: item %s/%s has the waiting room %s", orders.ErrConflict, sale, item, room)
+			return failure.New(orders.ErrConflict, "item %s/%s has the waiting room %s", sale, item, room)
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sales SET revision = `+nextRevision+` WHERE sale = ?`, sale)
 		return err

@@ -79,7 +79,7 @@ type banInput struct {
 func parseTarget(kind bans.Kind, value string) (bans.Target, error) {
 	t, err := bans.ParseTarget(string(kind), value)
 	if err != nil {
-		return t, problem.InvalidAt("path.value", strings.TrimPrefix(err.Error(), bans.ErrInvalid.Error()+": "))
+		return t, problem.InvalidAt("path.value", problem.TextFor(err))
 	}
 	return t, nil
 }

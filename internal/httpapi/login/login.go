@@ -102,7 +102,7 @@ func (h *Handlers) AttemptLogin(ctx context.Context, in *attemptInput) (*attempt
 // nameAt adds the location to an error about a name. Everything else has been validated before.
 func nameAt(location string, err error) error {
 	if errors.Is(err, login.ErrInvalid) {
-		return problem.InvalidAt(location, strings.TrimPrefix(problem.CallerText(err.Error()), "name "))
+		return problem.InvalidAt(location, strings.TrimPrefix(problem.TextFor(err), "name "))
 	}
 	return err
 }

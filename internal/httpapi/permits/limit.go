@@ -2,12 +2,12 @@ package permits
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/semregistry"
@@ -40,7 +40,7 @@ func (h *Handlers) Limit(name string, wait time.Duration) echo.MiddlewareFunc {
 			switch {
 			case unknown:
 				c.Response().Header().Del("Retry-After") // it helps only where a permit is not free
-				return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
+				return failure.New(semaphore.ErrUnknown, "it is called %q", name)
 			case errors.Is(err, semaphore.ErrPermitLost):
 				return problem.New(problem.StoreUnavailable) // the permit is not the caller's concern
 			case errors.As(err, &refused) && refused.Internal != nil:

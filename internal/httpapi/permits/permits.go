@@ -70,7 +70,7 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	}
 	for i, name := range in.Body.Also {
 		if err := semaphore.CheckName(name); err != nil {
-			return nil, problem.InvalidAt(fmt.Sprintf("body.also[%d]", i), problem.CallerText(err.Error()))
+			return nil, problem.InvalidAt(fmt.Sprintf("body.also[%d]", i), problem.TextFor(err))
 		}
 	}
 	if err := checkHolder(in.Body.Holder); err != nil {
@@ -97,7 +97,6 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 		req.Try = true // the deadline passed before Redis answered
 		grant, err = sem.Grant(ctx, req)
 	}
-	var heavy *semaphore.TooHeavyError
 	refused := request.Of(ctx).StillAllowed()
 	switch {
 	case refused != nil:
@@ -107,8 +106,8 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 		return nil, refused
 	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is the value passed to cancel, unwrapped
 		return nil, problem.New(problem.Draining)
-	case errors.As(err, &heavy):
-		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("must be at most the limit of %s, got %d", heavy.Name, req.Weight))
+	case errors.Is(err, semaphore.ErrTooHeavy):
+		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("%s, got %d", problem.TextFor(err), req.Weight))
 	case err != nil:
 		return nil, semregistry.Away(err)
 	case ctx.Err() != nil && req.ID == "":

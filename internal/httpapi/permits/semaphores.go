@@ -202,7 +202,7 @@ func (h *Handlers) PutSemaphore(ctx context.Context, in *putSemaphoreInput) (*se
 	})
 	switch {
 	case errors.Is(err, semaphore.ErrInvalid):
-		return nil, problem.InvalidAt("path.name", problem.CallerText(err.Error()))
+		return nil, problem.InvalidAt("path.name", problem.TextFor(err))
 	case err != nil:
 		return nil, err
 	}

@@ -1,10 +1,10 @@
 package problem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
@@ -20,67 +21,71 @@ import (
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
-// reasonOf is the table from errors to reasons; the first that matches counts.
-var reasonOf = []struct {
+// kindsOf is the table from errors to problems; the first that matches counts.
+var kindsOf = []struct {
 	err    error
 	reason string
+	detail string // if the error itself has none
 }{
-	{orders.ErrUnknownSale, UnknownSale},
-	{orders.ErrUnknownItem, UnknownItem},
-	{orders.ErrUnknownOrder, UnknownOrder},
-	{orders.ErrUserRequired, Unauthenticated},
-	{orders.ErrKeyRequired, KeyRequired},
-	{orders.ErrStillRefused, StillRefused},
-	{orders.ErrConflict, Conflict},
-	{orders.ErrOrderFinal, OrderFinal},
-	{orders.ErrRecovering, string(orders.ReasonRecovering)},
-	{orders.ErrUnavailable, StoreUnavailable},
-	{admission.ErrUnavailable, StoreUnavailable},
-	{admission.ErrUnknownRequest, UnknownRequest},
-	{admission.ErrUnknownRule, UnknownRule},
-	{bans.ErrUnavailable, StoreUnavailable},
-	{bans.ErrRefused, Conflict},
-	{bans.ErrFull, Conflict},
-	{bans.ErrInvalid, Invalid},
-	{admission.ErrInvalidRequest, Invalid},
-	{login.ErrInvalid, Invalid},
-	{login.ErrUnknownAttempt, UnknownAttempt},
-	{login.ErrSettled, Conflict},
-	{login.ErrUnavailable, StoreUnavailable},
-	{semaphore.ErrUnknown, UnknownSemaphore},
-	{semaphore.ErrPermitLost, PermitLost},
-	{semaphore.ErrTooHeavy, Invalid},
-	{semaphore.ErrInvalid, Invalid},
-	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
-	{semaphore.ErrClosed, Draining},
-	{semregistry.ErrUnavailable, StoreUnavailable},
-	{history.ErrUnavailable, StoreUnavailable},
-	{captcha.ErrUnavailable, StoreUnavailable},
-	{waitingroom.ErrUnknownRoom, UnknownRoom},
-	{waitingroom.ErrNotJoined, UnknownPlace},
-	{waitingroom.ErrUserRequired, Unauthenticated},
-	{waitingroom.ErrNotStarted, string(orders.ReasonNotStarted)},
-	{waitingroom.ErrEnded, string(orders.ReasonEnded)},
-	{waitingroom.ErrSoldOut, string(orders.ReasonSoldOut)},
-	{waitingroom.ErrNotYourTurn, NotYourTurn},
-	{waitingroom.ErrAtCapacity, string(orders.ReasonAtCapacity)},
-	{waitingroom.ErrLapsed, TurnLapsed},
-	{waitingroom.ErrTier, Forbidden},
-	{waitingroom.ErrConflict, Conflict},
-	{waitingroom.ErrInvalid, Invalid},
-	{waitingroom.ErrUnavailable, StoreUnavailable},
-	{auth.ErrUnauthenticated, Unauthenticated},
-	{context.DeadlineExceeded, StoreUnavailable},
-	{context.Canceled, StoreUnavailable}, // the client has disconnected
+	{orders.ErrUnknownSale, UnknownSale, ""},
+	{orders.ErrUnknownItem, UnknownItem, ""},
+	{orders.ErrUnknownOrder, UnknownOrder, ""},
+	{orders.ErrUserRequired, Unauthenticated, userRequired},
+	{orders.ErrKeyRequired, KeyRequired, ""},
+	{orders.ErrInvalid, Invalid, ""},
+	{orders.ErrStillRefused, StillRefused, ""},
+	{orders.ErrConflict, Conflict, "The change contradicts what stands."},
+	{orders.ErrOrderFinal, OrderFinal, ""},
+	{orders.ErrRecovering, string(orders.ReasonRecovering), ""},
+	{captcha.ErrProvider, StoreUnavailable, "The CAPTCHA's provider gives no usable answer."}, // otherwise readers would suspect a store
+	{orders.ErrQueue, StoreUnavailable, "The task queue cannot be read; the process's log has the error."},
+	{orders.ErrUnavailable, StoreUnavailable, ""},
+	{admission.ErrUnavailable, StoreUnavailable, ""},
+	{admission.ErrUnknownRequest, UnknownRequest, ""},
+	{admission.ErrUnknownRule, UnknownRule, ""},
+	{bans.ErrUnavailable, StoreUnavailable, ""},
+	{bans.ErrRefused, Conflict, ""},
+	{bans.ErrFull, Conflict, ""},
+	{bans.ErrInvalid, Invalid, ""},
+	{admission.ErrInvalidRequest, Invalid, ""},
+	{login.ErrInvalid, Invalid, ""},
+	{login.ErrUnknownAttempt, UnknownAttempt, ""},
+	{login.ErrSettled, Conflict, "The attempt has a different outcome."},
+	{login.ErrUnavailable, StoreUnavailable, ""},
+	{semaphore.ErrUnknown, UnknownSemaphore, ""},
+	{semaphore.ErrPermitLost, PermitLost, ""},
+	{semaphore.ErrTooHeavy, Invalid, ""},
+	{semaphore.ErrInvalid, Invalid, ""},
+	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity), ""},
+	{semaphore.ErrClosed, Draining, ""},
+	{semregistry.ErrUnavailable, StoreUnavailable, ""},
+	{history.ErrUnavailable, StoreUnavailable, ""},
+	{captcha.ErrUnavailable, StoreUnavailable, ""},
+	{waitingroom.ErrUnknownRoom, UnknownRoom, ""},
+	{waitingroom.ErrNotJoined, UnknownPlace, ""},
+	{waitingroom.ErrUserRequired, Unauthenticated, userRequired},
+	{waitingroom.ErrNotStarted, string(orders.ReasonNotStarted), "The room has not opened."},
+	{waitingroom.ErrEnded, string(orders.ReasonEnded), "The room has ended."},
+	{waitingroom.ErrSoldOut, string(orders.ReasonSoldOut), ""},
+	{waitingroom.ErrNotYourTurn, NotYourTurn, ""},
+	{waitingroom.ErrAtCapacity, string(orders.ReasonAtCapacity), ""},
+	{waitingroom.ErrLapsed, TurnLapsed, ""},
+	{waitingroom.ErrTier, Forbidden, ""},
+	{waitingroom.ErrRejoin, string(admission.RateLimited), ""},
+	{waitingroom.ErrConflict, Conflict, ""},
+	{waitingroom.ErrInvalid, Invalid, ""},
+	{waitingroom.ErrUnavailable, StoreUnavailable, ""},
+	{auth.ErrUnauthenticated, Unauthenticated, ""},
+	{context.DeadlineExceeded, StoreUnavailable, ""},
+	{context.Canceled, StoreUnavailable, ""}, // the client has disconnected
 }
+
+const userRequired = "A user is required, and the request has none that is accepted."
 
 // Of is the one place where an error becomes a problem.
 func Of(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
-	}
-	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
-		return InvalidAt(locationOf(invalid.Field), invalid.Message)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return New(TooLarge)
@@ -103,26 +108,18 @@ func Of(err error) *Problem {
 		p.Detail, p.RetryAfter = "Too many wrong tokens have come from this address.", throttled.Wait
 		return p
 	}
-	if again, ok := errors.AsType[*waitingroom.RejoinError](err); ok {
-		p := New(string(admission.RateLimited))
-		p.Detail, p.RetryAfter = "You have given up one place after another in this room.", again.Wait
-		return p
-	}
-	for _, r := range reasonOf {
-		if errors.Is(err, r.err) {
-			p := New(r.reason)
-			p.Detail = detailOf(err, r.reason)
-			switch r.reason {
-			case StoreUnavailable:
-				if !errors.Is(err, context.Canceled) { // the client has gone
-					p.Cause = err
-				}
-			case Invalid:
-				p.Errors = InvalidAt("body", CallerText(err.Error())).Errors
-			case string(orders.ReasonAtCapacity):
-				if full, ok := errors.AsType[*semaphore.CapacityError](err); ok {
-					p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
-				}
+	for _, k := range kindsOf {
+		if errors.Is(err, k.err) {
+			p := New(k.reason)
+			p.Detail = k.detail
+			if known, ok := errors.AsType[*failure.Error](err); ok && errors.Is(known.Kind, k.err) {
+				p.fill(known)
+			}
+			if full, ok := errors.AsType[*semaphore.CapacityError](err); ok {
+				p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
+			}
+			if p.Reason == StoreUnavailable && !errors.Is(err, context.Canceled) { // otherwise the client has gone
+				p.Cause = err
 			}
 			return p
 		}
@@ -132,68 +129,25 @@ func Of(err error) *Problem {
 	return p
 }
 
-// detailOf returns what the problem of a reason says of an error, or nothing.
-func detailOf(err error, reason string) string {
-	text := err.Error()
-	switch reason {
-	case Unauthenticated:
-		if errors.Is(err, orders.ErrUserRequired) || errors.Is(err, waitingroom.ErrUserRequired) {
-			return "A user is required, and the request has none that is accepted."
-		}
-	case StillRefused:
-		if _, said, ok := strings.Cut(text, orders.ErrStillRefused.Error()+" "); ok {
-			return "order " + strings.ReplaceAll(said, orders.ErrPoison.Error()+": ", "")
-		}
-	case Conflict:
-		for _, from := range []string{orders.ErrConflict.Error() + ": ", waitingroom.ErrConflict.Error() + ": ", "orders: ", "bans: ", "admission: ", "login: "} {
-			text = strings.TrimPrefix(text, from)
-		}
-		return text
-	case OrderFinal:
-		if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
-			return "order " + said
-		}
-	case StoreUnavailable:
-		if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
-			return "The CAPTCHA's provider gives no usable answer."
-		}
-		if errors.Is(err, orders.ErrQueue) {
-			return "The task queue cannot be read; the process's log has the error."
-		}
-		if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
-			return said
-		}
-	case Forbidden, NotYourTurn, TurnLapsed, string(orders.ReasonNotStarted), string(orders.ReasonEnded):
-		return ofRoom(text)
-	case UnknownSemaphore:
-		return CallerText(text)
+// fill adds what e has for the caller.
+func (p *Problem) fill(e *failure.Error) {
+	p.RetryAfter = max(p.RetryAfter, e.RetryAfter)
+	switch {
+	case p.Reason != Invalid:
+		p.Detail = cmp.Or(e.Text(), p.Detail)
+	case errors.Is(e.Kind, orders.ErrInvalid):
+		p.Errors = []Violation{{Location: locationOf(e.Field), Message: e.Detail}}
+	default:
+		p.Errors = []Violation{{Location: "body", Message: e.Text()}}
+	}
+}
+
+// TextFor returns what an error has for the caller.
+func TextFor(err error) string {
+	if e, ok := errors.AsType[*failure.Error](err); ok {
+		return e.Text()
 	}
 	return ""
-}
-
-// CallerText returns the part of an error that is meant for the caller, without packages and operations.
-func CallerText(text string) string {
-	for _, sentinel := range []error{admission.ErrInvalidRequest, bans.ErrInvalid, semaphore.ErrInvalid, login.ErrInvalid, waitingroom.ErrInvalid} {
-		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
-			return said
-		}
-	}
-	if _, name, ok := strings.Cut(text, semaphore.ErrUnknown.Error()+" "); ok {
-		return "it is called " + name
-	}
-	return text
-}
-
-// ofRoom returns what an error of package waitingroom says of a room or place, as a sentence. Its reasons are also those of sales.
-func ofRoom(text string) string {
-	_, said, ok := strings.Cut(text, "waitingroom: ")
-	if !ok {
-		return ""
-	}
-	if _, of, ok := strings.Cut(said, ": "); ok {
-		said = of
-	}
-	return strings.ToUpper(said[:1]) + said[1:] + "."
 }
 
 // OfStatus returns the reason for a status that a library answers with.

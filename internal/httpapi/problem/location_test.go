@@ -14,7 +14,7 @@ func TestLocations(t *testing.T) {
 		"Items[2].InFlightMax": "body.items[2].in_flight_max", "Quantity": "body.quantity", "User": "user", "Key": "header.Idempotency-Key",
 		"reference": "body.reference",
 	} {
-		p := Of(&orders.InvalidError{Field: field, Message: "is wrong"})
+		p := Of(&orders.Error{Kind: orders.ErrInvalid, Field: field, Detail: "is wrong"})
 		if p.Status != 422 || len(p.Errors) != 1 || p.Errors[0].Location != want || p.Errors[0].Message != "is wrong" {
 			t.Errorf("%s: %+v, want %s", field, p, want)
 		}

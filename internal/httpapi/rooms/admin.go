@@ -118,16 +118,18 @@ func (h *Admin) PutRoom(ctx context.Context, in *putRoomInput) (*operatorRoomOut
 
 // at names the place of what is invalid in a request.
 func at(err error) error {
-	var field *waitingroom.FieldError
+	invalid, ok := errors.AsType[*waitingroom.Error](err)
 	switch {
-	case !errors.As(err, &field):
+	case !ok || invalid.Field == "":
 		return err
-	case field.Field == "room":
-		return problem.InvalidAt("path.room", "must "+field.Must)
-	case field.Field == "sale and item":
-		return problem.InvalidAt("body", field.Field+" must "+field.Must)
+	case invalid.Field == "user":
+		return problem.InvalidAt("user", invalid.Detail)
+	case invalid.Field == "room":
+		return problem.InvalidAt("path.room", invalid.Detail)
+	case invalid.Field == "sale and item":
+		return problem.InvalidAt("body", invalid.Text())
 	}
-	return problem.InvalidAt("body."+field.Field, "must "+field.Must)
+	return problem.InvalidAt("body."+invalid.Field, invalid.Detail)
 }
 
 // Room is Visitors.Room, with what concerns operators only.
