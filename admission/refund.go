@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store"
-
 	"github.com/tidegate/tidegate/internal/failure"
 )
 

@@ -4,9 +4,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission/rules"
-	"github.com/tidegate/tidegate/internal/input"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // A Request is what a caller wants to do, as far as rules look at it.

@@ -7,10 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/netaddr"
-
-	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // maxText is the maximum length of a user, device or reason of a ban, in characters.

@@ -253,7 +253,9 @@ func TestTokenIsBounded(t *testing.T) {
 	p := newProof(t)
 	payload := solve(t, challengeOf(t, p, login))
 	text := string(must(json.Marshal(payload)))
-	padded := func(bytes int) string { return base64.StdEncoding.EncodeToString([]byte(text + strings.Repeat(" ", bytes-len(text)))) }
+	padded := func(bytes int) string {
+		return base64.StdEncoding.EncodeToString([]byte(text + strings.Repeat(" ", bytes-len(text))))
+	}
 	wantCause(t, p.Verify(t.Context(), padded(769), login, nobody), captcha.CauseMalformed) // 1,028 characters
 	if err := p.Verify(t.Context(), padded(768), login, nobody); err != nil {               // 1,024
 		t.Error(err)

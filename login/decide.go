@@ -12,9 +12,8 @@ import (
 
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/captcha"
-	"github.com/tidegate/tidegate/internal/netaddr"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // Reserve decides an attempt. If it allows the attempt, it counts it as a failure that Settle may take back; an attempt that is not

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/tidegate/tidegate/internal/names"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 const maxName = 256 // characters

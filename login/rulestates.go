@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
-
 	"github.com/tidegate/tidegate/internal/failure"
 )
 

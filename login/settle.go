@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/internal/netaddr"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // Settled is the result of settling an attempt.

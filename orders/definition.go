@@ -3,8 +3,9 @@ package orders
 import (
 	"cmp"
 	"fmt"
-	"github.com/tidegate/tidegate/internal/failure"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // Bounds and defaults of a sale's definition.

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tidegate/tidegate/orders/internal/liveness"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // Errors of this package. A refusal is not an error: see Outcome.

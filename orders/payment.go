@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/batch"
-	"github.com/tidegate/tidegate/internal/periodic"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Action is what a payment provider has to do about a capture.

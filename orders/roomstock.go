@@ -12,9 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/internal/stock"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/stock"
 )
 
 // RoomStock is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.

@@ -7,9 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/periodic"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // longOver is how long ago a sale may have ended when it is defined.

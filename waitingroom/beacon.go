@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/drand"
-
 	"github.com/tidegate/tidegate/internal/failure"
 )
 

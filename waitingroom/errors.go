@@ -2,6 +2,7 @@ package waitingroom
 
 import (
 	"errors"
+
 	"github.com/tidegate/tidegate/internal/failure"
 )
 

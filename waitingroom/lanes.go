@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidegate/tidegate/internal/input"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds say how many turns

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/batch"
-
 	"github.com/tidegate/tidegate/internal/failure"
 )
 

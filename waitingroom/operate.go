@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/internal/errsummary"
-
 	"github.com/tidegate/tidegate/internal/failure"
 )
 

@@ -3,9 +3,8 @@ package waitingroom
 import (
 	"time"
 
-	"github.com/tidegate/tidegate/internal/names"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // Mode says who is first.

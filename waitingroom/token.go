@@ -17,9 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/tidegate/tidegate/internal/keyhash"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // keys are what the secrets give, and the keys of passes.

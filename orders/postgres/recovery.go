@@ -9,10 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
-
-	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // RaiseEpoch raises the epoch, and not the floor.

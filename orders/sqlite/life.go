@@ -7,9 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidegate/tidegate/orders"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // Capture changes the order only together with the record of the capture.

@@ -11,10 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
-
-	"github.com/tidegate/tidegate/internal/failure"
 )
 
 // RaiseEpoch raises the epoch, and not the floor.

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidegate/tidegate/orders"
-
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // nextRevision is read in the transaction that writes it, and there is only one writer.
