@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// catalog is this process's copy of all sales. It is replaced as a whole.
+// catalog is this process's copy of all sales. It is immutable: a change makes another one, which shares the sales that did not change.
 type catalog struct {
 	loaded   bool
-	version  string // of the sales in the database, or an earlier one
+	server   int64  // the number of the database server, as in regressions, of which all sales were read
 	ids      *IDKey // nil before the first are loaded
 	sales    map[string]*listing
 	byNumber map[int]*cachedItem
+	known    func() *KnownSales // versions of the sales, computed once
 }
 
 type listing struct {
@@ -35,22 +36,39 @@ func (l *listing) all() []*cachedItem {
 	return items
 }
 
-// newCatalog returns the catalog of these sales.
-func newCatalog(co *core, sales []Sale, version string, ids *IDKey, before *catalog) *catalog {
-	c := &catalog{loaded: true, version: version, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*cachedItem)}
-	for i := range sales {
-		c.add(co, &sales[i], before)
-	}
+// newCatalog returns a catalog of these sales.
+func newCatalog(sales map[string]*listing, byNumber map[int]*cachedItem) *catalog {
+	c := &catalog{sales: sales, byNumber: byNumber}
+	c.known = sync.OnceValue(func() *KnownSales {
+		versions := make([]SaleVersion, 0, len(c.sales))
+		for _, l := range c.sales {
+			versions = append(versions, SaleVersion{l.ID, l.Revision, l.EpochToken})
+		}
+		return NewKnownSales(versions)
+	})
 	return c
 }
 
-// with returns the catalog with a sale added or replaced. It is of no version of all sales: the database may go back to the former one.
-func (c *catalog) with(co *core, sale *Sale) *catalog {
-	now := *c
-	now.version = ""
-	now.sales, now.byNumber = maps.Clone(c.sales), maps.Clone(c.byNumber)
-	now.add(co, sale, c)
-	return &now
+// with returns the catalog with what the database has of the named sales: found, and not the others.
+func (c *catalog) with(co *core, names []string, found []Sale) *catalog {
+	now := newCatalog(maps.Clone(c.sales), maps.Clone(c.byNumber))
+	now.loaded, now.server, now.ids = c.loaded, c.server, c.ids
+	for _, name := range names {
+		l, ok := now.sales[name]
+		if !ok {
+			continue
+		}
+		for _, ci := range l.cached {
+			if now.byNumber[ci.item.Number] == ci {
+				delete(now.byNumber, ci.item.Number)
+			}
+		}
+		delete(now.sales, name)
+	}
+	for i := range found {
+		now.add(co, &found[i], c)
+	}
+	return now
 }
 
 // add keeps the cached state of an item as long as its keys, which contain the sale's epoch, are the same as before.
@@ -96,31 +114,44 @@ type catalogWatch struct {
 // loadWithin is how long the database is waited for.
 const loadWithin = 5 * time.Second
 
-// loadCatalog reads the sales from the database, if they have changed.
+// loadCatalog reads the sales that have changed from the database; all of them if it is another server, which may have other sales of the same
+// versions.
 func (w *catalogWatch) loadCatalog(ctx context.Context) error {
-	w.loading.Lock()
-	defer w.loading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
-	before := w.catalog.Load()
-	sales, version, err := w.store.Sales(ctx, before.version)
+	server, latest := w.regressions.servers.Load(), w.catalog.Load()
+	known := latest.known()
+	if latest.server != server {
+		known = NewKnownSales(nil)
+	}
+	// This takes the longer the more sales there are, so a change of one of them, which needs the lock too, does not wait for it. A sale that
+	// is read meanwhile may be read again.
+	names, err := w.store.Differing(ctx, known)
 	if err != nil {
 		return err
 	}
-	if before.loaded && version == before.version {
+	w.loading.Lock()
+	defer w.loading.Unlock()
+	before := w.catalog.Load()
+	if before.loaded && before.server == server && len(names) == 0 {
 		w.replace(ctx, before, before)
 		return nil
 	}
-	ids := before.ids
-	if ids == nil {
+	found, err := w.store.Sales(ctx, names)
+	if err != nil {
+		return err
+	}
+	now := before.with(w.core, names, found)
+	now.loaded, now.server = true, server
+	if now.ids == nil {
 		key, err := w.store.IDKey(ctx)
 		if err != nil {
 			return err
 		}
-		ids = &key
-		w.idKey.Store(ids)
+		now.ids = &key
+		w.idKey.Store(now.ids)
 	}
-	w.replace(ctx, before, newCatalog(w.core, sales, version, ids, before))
+	w.replace(ctx, before, now)
 	return nil
 }
 
@@ -200,11 +231,15 @@ func (w *catalogWatch) reread(ctx context.Context, sale string) (*listing, error
 	defer w.loading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
-	s, err := w.store.Sale(ctx, sale)
+	names := []string{sale}
+	found, err := w.store.Sales(ctx, names)
 	if err != nil {
 		return nil, err
 	}
+	if len(found) == 0 {
+		return nil, ErrUnknownSale
+	}
 	before := w.catalog.Load()
-	w.replace(ctx, before, before.with(w.core, &s))
+	w.replace(ctx, before, before.with(w.core, names, found))
 	return w.listing(sale)
 }

@@ -78,3 +78,9 @@ func (s *Service) Remembered() map[string]string {
 	}
 	return records
 }
+
+// SuspectDatabase makes the process act as if the database were another server.
+func (s *Service) SuspectDatabase() {
+	s.regressions.servers.Add(1)
+	poke(s.checkNow)
+}

@@ -81,7 +81,7 @@ func (m *membership) sendHeartbeats(ctx context.Context) error {
 		}
 		m.lease.Renew(sent, now)
 		if m.heartbeats.Observe(sent, now, list) {
-			m.regressions.newServer.Store(true)
+			m.regressions.servers.Add(1)
 			poke(m.checkNow)
 		}
 	})

@@ -1,6 +1,7 @@
 package orders_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,7 @@ type hooked struct {
 	attempt atomic.Pointer[leadAttempt] // the latest
 	before  atomic.Pointer[hook]
 	after   atomic.Pointer[hook]
+	asked   atomic.Int64 // sales that were read
 }
 
 // hook is called for each call, and may delay it or make it fail.
@@ -97,14 +99,24 @@ func (h *hooked) Latest(ctx context.Context, sale, item string, buyers []string)
 	return found, err
 }
 
-func (h *hooked) Sales(ctx context.Context, known string) (list []orders.Sale, version string, err error) {
-	err = h.do(ctx, "sales", func() error { list, version, err = h.Store.Sales(ctx, known); return err })
-	return list, version, err
+func (h *hooked) Differing(ctx context.Context, known *orders.KnownSales) (names []string, err error) {
+	err = h.do(ctx, "sales", func() error { names, err = h.Store.Differing(ctx, known); return err })
+	return names, err
 }
 
-func (h *hooked) Sale(ctx context.Context, sale string) (found orders.Sale, err error) {
-	err = h.do(ctx, "sales", func() error { found, err = h.Store.Sale(ctx, sale); return err })
-	return found, err
+func (h *hooked) Sales(ctx context.Context, names []string) (list []orders.Sale, err error) {
+	h.asked.Add(int64(len(names)))
+	err = h.do(ctx, "sales", func() error { list, err = h.Store.Sales(ctx, names); return err })
+	return list, err
+}
+
+// sale returns a sale as it is in the database.
+func (h *hooked) sale(ctx context.Context, name string) (orders.Sale, error) {
+	found, err := h.Store.Sales(ctx, []string{name})
+	if err != nil || len(found) == 0 {
+		return orders.Sale{}, cmp.Or(err, orders.ErrUnknownSale)
+	}
+	return found[0], nil
 }
 
 func (h *hooked) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale, created bool, added []string, err error) {

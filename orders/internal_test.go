@@ -197,11 +197,12 @@ func TestCachedStateBelongsToTheItemsKeys(t *testing.T) {
 	sale := func(id string, stock int) []Sale {
 		return []Sale{{ID: id, Epoch: 1, Items: []Item{{ID: "i", Number: 7, Stock: stock}}}}
 	}
-	before := newCatalog(co, sale("a", 1), "", nil, &catalog{})
-	if same := newCatalog(co, sale("a", 2), "", nil, before); same.byNumber[7].itemState != before.byNumber[7].itemState {
+	names := []string{"a", "b"}
+	before := newCatalog(map[string]*listing{}, map[int]*cachedItem{}).with(co, names, sale("a", 1))
+	if same := before.with(co, names, sale("a", 2)); same.byNumber[7].itemState != before.byNumber[7].itemState {
 		t.Error("a new definition of an item loses its state")
 	}
-	if other := newCatalog(co, sale("b", 1), "", nil, before); other.byNumber[7].itemState == before.byNumber[7].itemState {
+	if other := before.with(co, names, sale("b", 1)); other.byNumber[7].itemState == before.byNumber[7].itemState {
 		t.Error("an item of another sale has the state of the former owner of its number")
 	}
 }

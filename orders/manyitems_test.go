@@ -51,14 +51,14 @@ func TestManyItemsAtRest(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		for recovered := false; !recovered; { // a thousand items take seconds, and with -race beside other tests a minute
-			now, err := p.store.Sale(t.Context(), sale.ID)
+			now, err := p.store.sale(t.Context(), sale.ID)
 			recovered = err == nil && now.Epoch > sale.Epoch && now.EpochFloor == now.Epoch
 			if time.Sleep(50 * time.Millisecond); t.Context().Err() != nil || time.Since(began) > 2*time.Minute {
 				t.Fatalf("not within two minutes: %s", what)
 			}
 		}
 		var err error
-		sale, err = p.store.Sale(t.Context(), sale.ID)
+		sale, err = p.store.sale(t.Context(), sale.ID)
 		must(t, err)
 	}
 	must(t, in.rdb.Del(t.Context(), fmt.Sprintf("%s:{%s:shoe-%d}:%d:item", in.namespace, sale.ID, orders.MaxItems-1, sale.Epoch)).Err())

@@ -28,11 +28,12 @@ type regressions struct {
 	*core
 	ledger *ledger
 
-	seen      sync.Map    // sale → the epoch in which it was seen before the database went back in time
-	newServer atomic.Bool // the database server is another one, and not reviewed yet
-	// The catalog of the latest review, nil before the first, and the newest event seen. Only the watch uses them.
-	reviewed  *catalog
-	lastEvent LastEvent
+	seen    sync.Map     // sale → the epoch in which it was seen before the database went back in time
+	servers atomic.Int64 // how often the database was found to be another server
+	// The catalog of the latest review, nil before the first, its number of servers, and the newest event seen. Only the watch uses them.
+	reviewed        *catalog
+	reviewedServers int64
+	lastEvent       LastEvent
 }
 
 // regressed starts the recovery of a sale, in an epoch above the one that was seen.
@@ -120,15 +121,15 @@ func (r *regressions) review(ctx context.Context, c *catalog) error {
 			return unavailable(err)
 		}
 	}
-	if r.newServer.Swap(false) {
+	if servers := r.servers.Load(); servers != r.reviewedServers {
 		lost, err := r.ledger.lost(ctx, "", math.MaxInt64, r.store.Statuses)
 		if err != nil {
-			r.newServer.Store(true)
 			return err
 		}
 		if len(lost) > 0 {
 			r.allRegressed(ctx, fmt.Sprintf("%d orders that were committed", len(lost)))
 		}
+		r.reviewedServers = servers
 	}
 	r.reviewed = c
 	return nil

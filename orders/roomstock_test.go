@@ -146,7 +146,7 @@ func TestARoomSeesItsSale(t *testing.T) {
 	}
 	change := func(alter func(s *orders.Sale)) {
 		t.Helper()
-		now, err := p.store.Sale(t.Context(), sale.ID)
+		now, err := p.store.sale(t.Context(), sale.ID)
 		must(t, err)
 		alter(&now)
 		_, _, err = p.PutSale(t.Context(), now.Definition())

@@ -16,9 +16,13 @@ import (
 	"github.com/tidegate/tidegate/redisclient"
 )
 
-// compareMax is how many items a turn of the watch compares with Redis if nothing has changed, so that thousands of sales cost little at
-// rest. Requests for a lost item are not served meanwhile: the scripts notice the loss, and have the sale recovered.
-const compareMax = 250
+// compareMax is how many items the watch compares with Redis every compareEvery besides those that have changed, so that thousands of sales
+// cost little at rest, and a change of one costs the same whatever their number. Requests for a lost item are not served meanwhile: the
+// scripts notice the loss, and have the sale recovered.
+const (
+	compareMax   = 250
+	compareEvery = time.Second
+)
 
 // longReading is how long a reading of the sales takes after which the watch rests.
 const longReading = 200 * time.Millisecond
@@ -28,9 +32,9 @@ const longReading = 200 * time.Millisecond
 func (w *catalogWatch) watch(ctx context.Context) error {
 	generation := w.runIDs.Generation()
 	var compared *catalog // all items of it have been compared, by this generation
-	next := 0             // the item that the next turn begins with
+	var rotation rotation
 	shut := make(map[string]shutSale)
-	return periodic.Woken(ctx, time.Second, w.checkNow, func() {
+	return periodic.Woken(ctx, compareEvery, w.checkNow, func() {
 		if w.checkForeign(ctx) {
 			return
 		}
@@ -50,17 +54,16 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 		}
 		c := w.catalog.Load()
 		items := w.remembered()
-		due := items
-		if c == compared && len(items) > compareMax {
-			if next >= len(items) {
-				next = 0
+		due, all := items, compared == nil
+		if !all {
+			due = changedSince(compared, items)
+			if time.Since(rotation.at) >= compareEvery {
+				due = append(due, rotation.turn(items)...)
 			}
-			due = items[next:min(next+compareMax, len(items))]
-			next += len(due)
 		}
 		compared = nil
 		lost, err := w.compare(ctx, due...)
-		if lost && len(due) < len(items) {
+		if lost && !all {
 			_, err = w.compare(ctx, items...)
 		}
 		w.reportShut(shut)
@@ -78,6 +81,33 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 			w.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
 		}
 	})
+}
+
+// changedSince returns the items that are not in a catalog as they are now.
+func changedSince(c *catalog, items []*cachedItem) []*cachedItem {
+	var changed []*cachedItem
+	for _, ci := range items {
+		if c.byNumber[ci.item.Number] != ci {
+			changed = append(changed, ci)
+		}
+	}
+	return changed
+}
+
+// A rotation goes through all items, a part at a time.
+type rotation struct {
+	next int       // the item that the next part begins with
+	at   time.Time // of the latest part
+}
+
+// turn returns the next part, of at most compareMax items.
+func (r *rotation) turn(items []*cachedItem) []*cachedItem {
+	if r.next >= len(items) {
+		r.next = 0
+	}
+	part := items[r.next:min(r.next+compareMax, len(items))]
+	r.next, r.at = r.next+len(part), time.Now()
+	return part
 }
 
 // shutMost is how long all sales that are open may be shut until the process calls itself not ready.

@@ -157,7 +157,7 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 	c, ledger, waiters := &s.core, newLedger(opts.MaxRemembered), newWaiters()
 	s.regressions = regressions{core: c, ledger: ledger}
 	s.catalogWatch = catalogWatch{core: c, ledger: ledger, regressions: &s.regressions}
-	s.catalog.Store(&catalog{})
+	s.catalog.Store(newCatalog(map[string]*listing{}, map[int]*cachedItem{}))
 	s.notifier = notifier{core: c, sales: &s.catalogWatch, ledger: ledger, waiters: waiters}
 	s.enqueuer = enqueuer{
 		core: c, notifier: &s.notifier, queue: opts.Queue, tasks: asynq.NewClientFromRedisClient(opts.Queue), offers: make(chan offered, 16_384), queues: 1,

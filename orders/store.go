@@ -88,11 +88,11 @@ type installationStore interface {
 
 // saleStore stores the definitions of sales.
 type saleStore interface {
-	// Sales returns the sales that ended less than 400 days ago, and a version that changes with any of them. It returns none if version is
-	// still that of known; empty: of none.
-	Sales(ctx context.Context, known string) (sales []Sale, version string, err error)
-	// Sale is one of them.
-	Sale(ctx context.Context, sale string) (Sale, error)
+	// Differing returns the names of the sales that are not as they are known: changed, new or gone. Sales that ended more than 400 days ago
+	// are gone. It reads little while nothing differs.
+	Differing(ctx context.Context, known *KnownSales) ([]string, error)
+	// Sales returns those of the named sales that are there and ended less than 400 days ago, by name.
+	Sales(ctx context.Context, names []string) ([]Sale, error)
 	// PutSale creates or changes a sale. It never changes an existing switch, epoch, salt or number. It returns the stored
 	// sale, and the ids of the new items.
 	PutSale(ctx context.Context, def Sale) (sale Sale, created bool, added []string, err error)

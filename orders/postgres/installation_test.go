@@ -131,7 +131,7 @@ func TestAStandbyIsNoEarlierMoment(t *testing.T) {
 		if _, _, err := store.Newest(t.Context(), orders.LastEvent{}); !errors.Is(err, want) {
 			t.Errorf("newest event: %v, want %v", err, want)
 		}
-		if _, _, err := store.Sales(t.Context(), ""); !errors.Is(err, want) {
+		if _, err := store.Differing(t.Context(), orders.NewKnownSales(nil)); !errors.Is(err, want) {
 			t.Errorf("sales: %v, want %v", err, want)
 		}
 	}

@@ -19,33 +19,37 @@ type querier interface {
 // recent is the condition for sales that ended less than 400 days ago.
 const recent = `ends_at > now() - interval '400 days'`
 
-// Sales returns the sales that ended less than 400 days ago, by name. Every change of a sale and its items gives it a new revision, so the
-// version is a hash of all revisions. It is read first: a change in between is found by the next call.
-func (s *Store) Sales(ctx context.Context, known string) (sales []orders.Sale, version string, err error) {
-	var standby bool
-	err = s.pool.QueryRow(ctx, `
-		SELECT encode(sha256(convert_to(coalesce(string_agg(sale || ' ' || revision || ' ' || epoch_token, ',' ORDER BY sale), ''), 'UTF8')), 'hex'),
+// Differing lists the sales only if their fingerprint is not that of the known ones.
+func (s *Store) Differing(ctx context.Context, known *orders.KnownSales) ([]string, error) {
+	var (
+		fingerprint string
+		standby     bool
+	)
+	err := s.pool.QueryRow(ctx, `
+		SELECT encode(sha256(convert_to(coalesce(string_agg(sale || ' ' || revision || ' ' || epoch_token, ',' ORDER BY sale COLLATE "C"), ''), 'UTF8')), 'hex'),
 		       pg_is_in_recovery()
-		FROM sales WHERE `+recent).Scan(&version, &standby)
+		FROM sales WHERE `+recent).Scan(&fingerprint, &standby)
 	if err == nil && standby {
 		err = errStandby
 	}
-	if err == nil && version != known {
-		sales, err = readSales(ctx, s.pool, recent)
+	if err != nil || fingerprint == known.Fingerprint {
+		return nil, wrap("sales", err)
 	}
-	return sales, version, wrap("sales", err)
+	rows, err := s.pool.Query(ctx, `SELECT sale, revision, epoch_token FROM sales WHERE `+recent)
+	if err != nil {
+		return nil, wrap("sales", err)
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowToStructByPos[orders.SaleVersion])
+	if err != nil {
+		return nil, wrap("sales", err)
+	}
+	return known.Differing(stored), nil
 }
 
-// Sale returns one of the sales that ended less than 400 days ago.
-func (s *Store) Sale(ctx context.Context, sale string) (orders.Sale, error) {
-	found, err := readSales(ctx, s.pool, recent+` AND sale = $1`, sale)
-	if err == nil && len(found) == 0 {
-		err = orders.ErrUnknownSale
-	}
-	if err != nil {
-		return orders.Sale{}, wrap("sale", err)
-	}
-	return found[0], nil
+// Sales returns those of the named sales that ended less than 400 days ago, by name.
+func (s *Store) Sales(ctx context.Context, names []string) ([]orders.Sale, error) {
+	sales, err := readSales(ctx, s.pool, recent+` AND sale = ANY($1)`, names)
+	return sales, wrap("sales", err)
 }
 
 // readSales reads the sales for which condition is true, by name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -17,27 +18,31 @@ const nextRevision = `(SELECT coalesce(max(revision), 0) + 1 FROM sales)`
 // longAgo returns the time in ms after which a sale must have ended to be read.
 func longAgo() int64 { return time.Now().AddDate(0, 0, -400).UnixMilli() }
 
-// Sales returns the sales that ended less than 400 days ago, by name. Every change of a sale and its items gives it a new revision, so the
-// version is the list of all revisions.
-func (s *Store) Sales(ctx context.Context, known string) (sales []orders.Sale, version string, err error) {
-	since := longAgo()
-	err = s.db.QueryRowContext(ctx, `SELECT coalesce(group_concat(sale || ' ' || revision || ' ' || epoch_token), '') FROM sales WHERE ends_at > ?1`, since).Scan(&version)
-	if err == nil && (version != known || version == "") {
-		sales, err = readSales(ctx, s.db, `ends_at > ?1`, since)
+// Differing lists the sales each time: there is no network between them and the process.
+func (s *Store) Differing(ctx context.Context, known *orders.KnownSales) ([]string, error) {
+	var stored []orders.SaleVersion
+	err := each(ctx, s.db, func(rows *sql.Rows) error {
+		var v orders.SaleVersion
+		if err := rows.Scan(&v.Sale, &v.Revision, &v.EpochToken); err != nil {
+			return err
+		}
+		stored = append(stored, v)
+		return nil
+	}, `SELECT sale, revision, epoch_token FROM sales WHERE ends_at > ?`, longAgo())
+	if err != nil {
+		return nil, wrap("sales", err)
 	}
-	return sales, version, wrap("sales", err)
+	return known.Differing(stored), nil
 }
 
-// Sale returns one of the sales that ended less than 400 days ago.
-func (s *Store) Sale(ctx context.Context, sale string) (orders.Sale, error) {
-	found, err := readSales(ctx, s.db, `ends_at > ?1 AND sale = ?2`, longAgo(), sale)
-	if err == nil && len(found) == 0 {
-		err = orders.ErrUnknownSale
-	}
+// Sales returns those of the named sales that ended less than 400 days ago, by name.
+func (s *Store) Sales(ctx context.Context, names []string) ([]orders.Sale, error) {
+	list, err := json.Marshal(names)
 	if err != nil {
-		return orders.Sale{}, wrap("sale", err)
+		return nil, wrap("sales", err)
 	}
-	return found[0], nil
+	sales, err := readSales(ctx, s.db, `ends_at > ?1 AND sale IN (SELECT value FROM json_each(?2))`, longAgo(), string(list))
+	return sales, wrap("sales", err)
 }
 
 // readSales reads the sales for which condition is true, by name.

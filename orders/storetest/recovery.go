@@ -63,7 +63,7 @@ func testStale(t *testing.T, b *bench) {
 	}
 	after.Epoch++
 	b.want(b.commit(after), []orders.Verdict{confirmed}, "in the new epoch")
-	all, _, err := b.Sales(t.Context(), "")
+	all, err := b.all()
 	b.must(err)
 	b.want([]int64{all[0].Epoch, all[0].EpochFloor}, []int64{b.sale.Epoch + 1, b.sale.Epoch + 1}, "epoch and floor")
 	b.want(all[0].EpochToken, lead.Token, "token")

@@ -15,7 +15,7 @@ func testRoom(t *testing.T, b *bench) {
 	item := b.sale.Items[0].ID
 	b.must(b.SetRoom(t.Context(), b.sale.ID, item, "", "queue"))
 	after := func() orders.Sale {
-		all, _, err := b.Sales(t.Context(), "")
+		all, err := b.all()
 		b.must(err)
 		return all[0]
 	}

@@ -33,50 +33,61 @@ func testSales(t *testing.T, b *bench) {
 	if grown.Revision <= sale.Revision || grown.Epoch != sale.Epoch || !slices.Equal(grown.Salt, sale.Salt) {
 		t.Fatalf("changed sale %+v, before %+v", grown, sale)
 	}
-	all, _, err := b.Sales(t.Context(), "")
+	all, err := b.all()
 	b.must(err)
 	b.want(all, []orders.Sale{grown}, "sales")
 }
 
-// testVersions: every change of a sale gives the sales another version, and of the version that is known nothing is read.
-func testVersions(t *testing.T, b *bench) {
-	version := ""
-	changes := func(what string, change func() error) {
+// testDiffering: every change of a sale makes that sale, and no other, differ from what was known before.
+func testDiffering(t *testing.T, b *bench) {
+	var known []orders.SaleVersion
+	differing := func() []string {
+		t.Helper()
+		names, err := b.Differing(t.Context(), orders.NewKnownSales(known))
+		b.must(err)
+		slices.Sort(names)
+		return names
+	}
+	changes := func(what, sale string, change func() error) {
 		t.Helper()
 		b.must(change())
-		all, now, err := b.Sales(t.Context(), version)
+		b.want(differing(), []string{sale}, what)
+		now, err := b.Sales(t.Context(), []string{sale, "no-such-sale"})
 		b.must(err)
-		if now == version || len(all) == 0 {
-			t.Errorf("%s: %d sales of version %q, known was %q", what, len(all), now, version)
-		}
-		version = now
-		again, same, err := b.Sales(t.Context(), version)
-		b.must(err)
-		if len(again) > 0 || same != version {
-			t.Errorf("%s: %d sales although the version is still %q", what, len(again), same)
-		}
-		one, err := b.Sale(t.Context(), b.sale.ID)
-		b.must(err)
-		b.want(one, all[0], what)
+		b.want(len(now), 1, what)
+		known = slices.DeleteFunc(known, func(v orders.SaleVersion) bool { return v.Sale == sale })
+		known = append(known, orders.SaleVersion{Sale: sale, Revision: now[0].Revision, EpochToken: now[0].EpochToken})
+		b.want(differing(), []string(nil), what+", once it is known")
 	}
-	if none, _, err := b.Sales(t.Context(), ""); err != nil || len(none) > 0 {
-		t.Errorf("%v, %v in an empty database", none, err)
-	}
-	if _, err := b.Sale(t.Context(), "spring"); !errors.Is(err, orders.ErrUnknownSale) {
-		t.Errorf("an unknown sale: %v", err)
-	}
+	b.want(differing(), []string(nil), "an empty database")
 	def := definition()
 	var lead orders.Lead
-	changes("a new sale", func() error { b.put(); return nil })
+	changes("a new sale", def.ID, func() error { b.put(); return nil })
+	for _, id := range []string{"Winter", "winter", "a.b", "a-b"} { // databases order them in different ways
+		other := definition()
+		other.ID = id
+		changes("another sale", id, func() error { _, _, _, err := b.PutSale(t.Context(), other); return err })
+	}
 	def.Items[0].Stock++
-	changes("a stock", func() error { _, _, _, err := b.PutSale(t.Context(), def); return err })
-	changes("the switch", func() error { return b.SetSwitch(t.Context(), b.sale.ID, orders.SwitchOpen) })
-	changes("a room", func() error { return b.SetRoom(t.Context(), b.sale.ID, def.Items[0].ID, "", "queue") })
-	changes("the epoch", func() error { lead = b.raise(); return nil })
-	changes("the floor", func() error { return b.EndHandOver(t.Context(), lead, nil) })
-	other := definition()
-	other.ID = "winter"
-	changes("another sale", func() error { _, _, _, err := b.PutSale(t.Context(), other); return err })
+	changes("a stock", def.ID, func() error { _, _, _, err := b.PutSale(t.Context(), def); return err })
+	changes("the switch", def.ID, func() error { return b.SetSwitch(t.Context(), b.sale.ID, orders.SwitchOpen) })
+	changes("a room", def.ID, func() error { return b.SetRoom(t.Context(), b.sale.ID, def.Items[0].ID, "", "queue") })
+	changes("the epoch", def.ID, func() error { lead = b.raise(); return nil })
+	changes("the floor", def.ID, func() error { return b.EndHandOver(t.Context(), lead, nil) })
+
+	at := slices.IndexFunc(known, func(v orders.SaleVersion) bool { return v.Sale == def.ID })
+	for what, change := range map[string]func(v *orders.SaleVersion){
+		"a revision that the database lost": func(v *orders.SaleVersion) { v.Revision++ },
+		"another leader's epoch":            func(v *orders.SaleVersion) { v.EpochToken = "other" },
+	} {
+		before := known[at]
+		change(&known[at])
+		b.want(differing(), []string{def.ID}, what)
+		known[at] = before
+	}
+	known = append(known, orders.SaleVersion{Sale: "gone", Revision: 1})
+	b.want(differing(), []string{"gone"}, "a sale that the database lost")
+	b.want(orders.NewKnownSales(nil).Fingerprint != orders.NewKnownSales(known).Fingerprint, true, "fingerprints")
 }
 
 // testIDKey: the key never changes, and a new database has no plain ids.
@@ -105,7 +116,7 @@ func testConflicts(t *testing.T, b *bench) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	all, _, err := b.Sales(t.Context(), "")
+	all, err := b.all()
 	b.must(err)
 	b.want(all, []orders.Sale{b.sale}, "a conflict changes nothing")
 	def := definition()
@@ -123,7 +134,7 @@ func testSwitch(t *testing.T, b *bench) {
 	last := b.sale.Revision
 	for _, to := range []orders.Switch{orders.SwitchOpen, orders.SwitchPaused, orders.SwitchOpen, orders.SwitchClosed} {
 		b.must(b.SetSwitch(t.Context(), "spring", to))
-		all, _, err := b.Sales(t.Context(), "")
+		all, err := b.all()
 		b.must(err)
 		if all[0].Switch != to || all[0].Revision <= last {
 			t.Fatalf("switch %s, revision %d after %d; want %s", all[0].Switch, all[0].Revision, last, to)
@@ -175,12 +186,12 @@ func testForgottenSales(t *testing.T, b *bench) {
 	def.ID, def.StartsAt, def.EndsAt = "long-ago", time.Now().AddDate(-3, 0, 0), time.Now().AddDate(-2, 0, 0)
 	_, _, _, err := b.PutSale(t.Context(), def)
 	b.must(err)
-	all, _, err := b.Sales(t.Context(), "")
+	all, err := b.all()
 	b.must(err)
 	b.want(len(all), 1, "sales that are not long over")
-	if _, err := b.Sale(t.Context(), def.ID); !errors.Is(err, orders.ErrUnknownSale) {
-		t.Errorf("one that is: %v", err)
-	}
+	found, err := b.Sales(t.Context(), []string{def.ID})
+	b.must(err)
+	b.want(len(found), 0, "one that is")
 }
 
 func testQuotaEver(t *testing.T, b *bench) {
@@ -191,7 +202,7 @@ func testQuotaEver(t *testing.T, b *bench) {
 		_, _, _, err := b.PutSale(t.Context(), def)
 		b.must(err)
 	}
-	all, _, err := b.Sales(t.Context(), "")
+	all, err := b.all()
 	b.must(err)
 	b.want([]int{all[0].Items[0].QuotaPerBuyer, all[0].Items[0].HighestQuota}, []int{1, 5}, "quota now and ever")
 }

@@ -18,7 +18,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(buyer string))) {
 	tests := map[string]func(*testing.T, *bench){
 		"sales":                   testSales,
-		"versions of the sales":   testVersions,
+		"sales that differ":       testDiffering,
 		"sales contradict":        testConflicts,
 		"the key of order ids":    testIDKey,
 		"switch":                  testSwitch,
@@ -93,6 +93,15 @@ func (b *bench) put() {
 	sale, _, _, err := b.PutSale(b.t.Context(), definition())
 	b.must(err)
 	b.sale = sale
+}
+
+// all returns all sales.
+func (b *bench) all() ([]orders.Sale, error) {
+	names, err := b.Differing(b.t.Context(), orders.NewKnownSales(nil))
+	if err != nil {
+		return nil, err
+	}
+	return b.Sales(b.t.Context(), names)
 }
 
 func (b *bench) must(err error) {
