@@ -33,6 +33,7 @@ type Definition struct {
 	Hold      time.Duration // time to pay after the commit, from 1 ms; zero: DefaultHold; NoHold: a confirmed order is final
 	Items     []ItemDefinition
 	Revision  int64 // change the sale only if it is still of this revision; zero: whatever it is
+	Force     bool  // change the sale even if that interrupts it while it is open, or changes Anonymous while there are orders
 }
 
 // ItemDefinition defines an item of a sale.

@@ -34,6 +34,8 @@ var (
 	ErrDurability = errors.New("orders: durability")
 	// ErrStillRefused is an ErrConflict: the database refuses a dead letter again.
 	ErrStillRefused = fmt.Errorf("%w: the database still refuses the order", ErrConflict)
+	// ErrForceRequired is an ErrConflict: the change would disrupt a sale, and Definition.Force is not set. The message says how.
+	ErrForceRequired = fmt.Errorf("%w: Force is required", ErrConflict)
 	// ErrForeign: the database and the namespace in Redis do not belong together. The message says what was found and what to do.
 	ErrForeign = errors.New("orders: foreign database")
 	// ErrPoison marks a database error that retrying cannot fix.

@@ -149,7 +149,9 @@ func TestARoomSeesItsSale(t *testing.T) {
 		now, err := p.store.sale(t.Context(), sale.ID)
 		must(t, err)
 		alter(&now)
-		_, _, err = p.PutSale(t.Context(), now.Definition())
+		def := now.Definition()
+		def.Force = true
+		_, _, err = p.PutSale(t.Context(), def)
 		must(t, err)
 	}
 	looks(stock.Open)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/failure"
@@ -23,7 +24,8 @@ type saleAdmin struct {
 }
 
 // PutSale creates a sale as a draft, or changes one. It returns ErrInvalid, ErrConflict or ErrUnavailable, and is
-// idempotent.
+// idempotent. ErrForceRequired: the hours would shut a sale that is open, or Anonymous would change although there are orders, and d.Force is
+// not set.
 func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatus, created bool, err error) {
 	def, err := d.Sale()
 	if err != nil {
@@ -38,6 +40,11 @@ func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatu
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
 	err = a.recoverer.lead(ctx, def.ID, func(ctx context.Context) error {
+		if !d.Force {
+			if err := a.undisrupted(ctx, &def); err != nil {
+				return err
+			}
+		}
 		stored, was, added, err := a.store.PutSale(ctx, def)
 		if err != nil {
 			return err
@@ -50,6 +57,61 @@ func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatu
 	}
 	status, err = a.apply(ctx, def.ID)
 	return status, created, err
+}
+
+// undisrupted returns ErrForceRequired if def would disrupt the sale. Otherwise it sets def's revision, unless def disrupts the sale in no
+// state, so that a sale that is opened meanwhile is not changed.
+func (a *saleAdmin) undisrupted(ctx context.Context, def *Sale) error {
+	found, err := a.store.Sales(ctx, []string{def.ID})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	before := &found[0]
+	if _, _, err := before.Amend(*def); err != nil {
+		return err
+	}
+	identity := before.RequiresUser != def.RequiresUser
+	if !identity && before.StartsAt.Equal(def.StartsAt) && before.EndsAt.Equal(def.EndsAt) {
+		return nil
+	}
+	now, _ := a.clock.now()
+	why := before.interruptedBy(def, now)
+	if identity {
+		ordered, err := a.ordered(ctx, def.ID)
+		if err != nil {
+			return err
+		}
+		if ordered {
+			why = append(why, before.identityChange())
+		}
+	}
+	if why != nil {
+		return failure.New(ErrForceRequired, "%s", strings.Join(why, "; "))
+	}
+	def.Revision = before.Revision
+	return nil
+}
+
+// ordered reports whether there are orders of a sale, in the database or only in Redis.
+func (a *saleAdmin) ordered(ctx context.Context, sale string) (bool, error) {
+	found, err := a.store.Orders(ctx, Filter{Sale: sale, Limit: 1})
+	if err != nil || len(found) > 0 {
+		return len(found) > 0, err
+	}
+	l, err := a.sales.reread(ctx, sale)
+	if err != nil {
+		return false, err
+	}
+	for _, ci := range l.cached {
+		ci.forget()
+	}
+	status, err := a.sales.Sale(ctx, sale)
+	for _, it := range status.Items {
+		if free, ok := status.Free[it.ID]; ok && free < it.Stock {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // SetSwitch publishes, pauses or closes a sale.

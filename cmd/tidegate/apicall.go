@@ -123,7 +123,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 			return err
 		}
 	}
-	answer, err := api.send(ctx, c.method, query, body, c.path(args)...)
+	answer, err := api.sendOrAsk(cmd, o, c.method, query, body, c.path(args)...)
 	for tries := 1; c.again && tries < mostTries && hasStatus(err, http.StatusConflict); tries++ {
 		if !periodic.Pause(ctx, betweenTries) {
 			return context.Cause(ctx)

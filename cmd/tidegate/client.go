@@ -196,8 +196,8 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 
 // A refusedError is a problem response of the server.
 type refusedError struct {
-	status       int
-	reason, text string
+	status               int
+	reason, detail, text string
 }
 
 func (e *refusedError) Error() string { return e.text }
@@ -242,7 +242,7 @@ func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 	default:
 		text += "; " + advice
 	}
-	return &refusedError{resp.StatusCode, problem.Reason, text}
+	return &refusedError{resp.StatusCode, problem.Reason, problem.Detail, text}
 }
 
 func (a *internalAPI) advice(resp *http.Response, reason string) string {

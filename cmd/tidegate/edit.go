@@ -37,6 +37,7 @@ func editSaleCommand(getenv func(string) string) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "edit JSON instead of YAML, and print the API's JSON")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "skip the confirmation")
+	addForceFlag(cmd, &edit.force)
 	api.addFlags(cmd)
 	return cmd
 }
@@ -44,6 +45,7 @@ func editSaleCommand(getenv func(string) string) *cobra.Command {
 // saleEdit changes a sale in an editor.
 type saleEdit struct {
 	api    *internalAPI
+	force  bool   // disrupt the sale if it is open or has orders
 	editor string // command with arguments, to which the name of a file is appended; empty: vi, in a terminal
 }
 
@@ -120,7 +122,7 @@ func (e *saleEdit) put(cmd *cobra.Command, sale string, revision int64, from, to
 		}
 	}
 	body["revision"] = revision
-	answer, err := e.api.send(cmd.Context(), http.MethodPut, nil, body, "v1", "sales", sale)
+	answer, err := e.api.sendOrAsk(cmd, o, http.MethodPut, forceQuery(e.force), body, "v1", "sales", sale)
 	if err != nil {
 		return err
 	}

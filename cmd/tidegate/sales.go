@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			long:    "Create or change a sale. It takes orders once it is opened, within its hours. When a sale is changed, settings without a flag are reset to their defaults.",
 			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 \\\n      --starts 2026-12-01T20:00:00Z --lasts 1h",
 			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body, ask: changing,
+			query: func([]string) url.Values { return forceQuery(def.force) },
 		},
 		verb("open", "Open or resume a sale; its hours still apply", nil),
 		verb("pause", "Pause a sale: no orders until it is opened again", nil),
@@ -66,6 +68,7 @@ type saleDefinition struct {
 	lasts, hold  time.Duration
 	anonymous    bool
 	final        bool
+	force        bool
 }
 
 func (d *saleDefinition) flags(cmd *cobra.Command) {
@@ -77,6 +80,7 @@ func (d *saleDefinition) flags(cmd *cobra.Command) {
 	f.DurationVar(&d.hold, "hold", orders.DefaultHold, "time to pay; 0: confirmed orders are final")
 	f.BoolVar(&d.anonymous, "anonymous", false, "accept orders without a user")
 	f.BoolVar(&d.final, "final", false, "the items get no more stock, ever")
+	addForceFlag(cmd, &d.force)
 }
 
 // changing asks for confirmation if the sale already exists.

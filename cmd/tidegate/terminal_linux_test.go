@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/tidegate/tidegate/internal/embedded"
 )
 
 // terminal opens a pseudo-terminal: what is written to person is typed at screen.
@@ -127,5 +130,64 @@ func TestTopOnceInATerminal(t *testing.T) {
 	line, err := bufio.NewReader(person).ReadString('\n')
 	if text := ansi.Strip(strings.TrimSpace(line)); err != nil || ansi.StringWidth(text) != 20 {
 		t.Errorf("%v %q", err, text)
+	}
+}
+
+// A person is asked before a running sale is shut. Without a terminal, or with --yes, only --force shuts it.
+func TestASaleIsShutByForceOnly(t *testing.T) {
+	err := withEmbedded(t.Context(), t.TempDir(), nil, io.Discard, func(_ context.Context, place embedded.Place) error {
+		env := at(place.Internal)
+		for _, args := range []string{"create gala --item ticket=5 --starts 2026-01-01T00:00:00Z --ends 2035-01-01T00:00:00Z", "open gala"} {
+			if out, err := call(t, env, strings.Fields("sales "+args)...); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+		}
+		starts := func(want string) {
+			t.Helper()
+			if out, err := call(t, env, "sales", "show", "gala"); err != nil || !strings.Contains(out, "starts at      "+want) {
+				t.Errorf("%v, want a start at %s:\n%s", err, want, out)
+			}
+		}
+		const later = "sales create gala --item ticket=5 --ends 2035-01-01T00:00:00Z --starts "
+		_, err := call(t, env, strings.Fields(later+"2034-01-01T00:00:00Z --yes")...)
+		if err == nil || !strings.HasSuffix(err.Error(), "sale gala is open, and would be shut until its new start at 2034-01-01T00:00:00Z; ?force=true does it; pass --force to do it") {
+			t.Errorf("without --force: %v", err)
+		}
+		starts("2026-01-01T00:00:00Z")
+		for _, step := range []struct{ typed, start string }{{"n\n", "2026-01-01T00:00:00Z"}, {"y\n", "2034-01-01T00:00:00Z"}} {
+			person, screen := terminal(t)
+			var asked output
+			cmd := program(env)
+			cmd.SetArgs(strings.Fields(later + "2034-01-01T00:00:00Z"))
+			cmd.SetIn(screen)
+			cmd.SetOut(io.Discard)
+			cmd.SetErr(&asked)
+			if _, err := person.WriteString("y\n" + step.typed); err != nil {
+				return err
+			}
+			if err := cmd.ExecuteContext(t.Context()); (err == nil) != (step.typed == "y\n") {
+				t.Errorf("%q: %v", step.typed, err)
+			}
+			if text := asked.String(); !strings.Contains(text, "Sale gala exists.") ||
+				!strings.Contains(text, "The change would disrupt the sale: sale gala is open, and would be shut until its new start at 2034-01-01T00:00:00Z. Change it nevertheless? [y/N]") {
+				t.Errorf("%q: asked %q", step.typed, text)
+			}
+			starts(step.start)
+		}
+		if _, err := call(t, env, strings.Fields(later+"2026-01-01T00:00:00Z --yes")...); err != nil { // it is not open
+			return err
+		}
+		if _, err := call(t, env, strings.Fields(later+"2033-01-01T00:00:00Z --yes --force")...); err != nil {
+			return err
+		}
+		starts("2033-01-01T00:00:00Z")
+		out, err := call(t, env, "audit", "--json", "--limit", "1")
+		if err != nil || !strings.Contains(out, `{\"force\":true,\"starts_at\":\"2033-01-01T00:00:00Z\"`) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -71,9 +71,9 @@ func (t *tidegate) sale(ctx context.Context, b buyer, name string) (s sale, err 
 // putOnSale opens a sale of stock units of one item for a month from now, one per buyer, who has 15 minutes to pay. It needs the role
 // operator.
 func (t *tidegate) putOnSale(ctx context.Context, name, item string, stock int) error {
-	at, now := t.internal+"/v1/sales/"+url.PathEscape(name), time.Now().UTC()
+	at, now := t.internal+"/v1/sales/"+url.PathEscape(name), time.Now().UTC() // it starts a minute ago, because clocks may differ
 	err := t.call(ctx, buyer{}, "PUT", at, "", map[string]any{
-		"starts_at": now, "ends_at": now.AddDate(0, 1, 0), "hold_ms": (15 * time.Minute).Milliseconds(),
+		"starts_at": now.Add(-time.Minute), "ends_at": now.AddDate(0, 1, 0), "hold_ms": (15 * time.Minute).Milliseconds(),
 		"items": []any{map[string]any{"item": item, "stock": stock, "quota_per_buyer": 1}},
 	}, nil)
 	if err != nil {

@@ -148,6 +148,7 @@ func TestWhatIsKept(t *testing.T) {
 		outcome, detail          string
 	}{
 		{"a sale", "PUT", "/v1/sales/flash", definition, nil, "done", `"items":[{"item":"shoe"`},
+		{"a sale by force", "PUT", "/v1/sales/flash?force=true", definition, nil, "done", `{"force":true,"starts_at":"2026-11-21T12:00:00+01:00",`},
 		{"a switch", "POST", "/v1/sales/flash/pause", "", nil, "done", ""},
 		{"one that is refused", "POST", "/v1/sales/none/pause", "", nil, "unknown_sale", ""},
 		{"one that fails", "POST", "/v1/sales/flash/pause", "", func(b *bed) { b.orders.err = orders.ErrUnavailable }, "store_unavailable", ""},

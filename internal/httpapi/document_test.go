@@ -167,6 +167,8 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		{true, "GET", placePath, "", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
 		{true, "PUT", "/v1/sales/flash", definition, 200, nil},
 		{true, "PUT", "/v1/sales/flash", definition, 201, func(b *bed) { b.orders.created = true }},
+		{true, "PUT", "/v1/sales/flash?force=true", definition, 200, nil},
+		{true, "PUT", "/v1/sales/flash", definition, 409, func(b *bed) { b.orders.err = orders.ErrForceRequired }},
 		{true, "POST", "/v1/sales/flash/open", "", 200, nil},
 		{true, "POST", "/v1/sales/none/pause", "", 404, nil},
 		{true, "POST", "/v1/sales/flash/close", "", 200, nil},

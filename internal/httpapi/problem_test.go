@@ -67,6 +67,7 @@ func TestOrderRefusals(t *testing.T) {
 		{err: orders.ErrUnknownSale, status: 404, kind: "/problems/not-found", reason: "unknown_sale"},
 		{err: orders.ErrUnknownItem, status: 404, kind: "/problems/not-found", reason: "unknown_item"},
 		{err: orders.ErrUnknownOrder, status: 404, kind: "/problems/not-found", reason: "unknown_order"},
+		{err: failure.New(orders.ErrForceRequired, "sale s would end"), status: 409, kind: "/problems/force-required", reason: "force_required", with: `"detail":"sale s would end; ?force=true does it"`},
 		{err: failure.New(orders.ErrConflict, "stock shrinks"), status: 409, kind: "/problems/conflict", reason: "conflict", with: "stock shrinks"},
 		{err: fmt.Errorf("reserve: %w", orders.ErrUnavailable), status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{err: orders.ErrRecovering, status: 503, kind: "/problems/unavailable", reason: "recovering", retry: "2"},

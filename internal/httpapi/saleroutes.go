@@ -40,6 +40,8 @@ var (
 	}
 	putSaleRoute = huma.Operation{
 		OperationID: "put-sale", Method: http.MethodPut, Path: "/v1/sales/{sale}", Summary: "Define a sale, or change it",
+		Description: "A change that shuts a sale while it is open (`starts_at` in the future, `ends_at` in the past), or that changes `requires_user` of a sale with orders, " +
+			"is 409 `force_required` without `?force=true`. The hours of a sale that is a draft, not started, paused or over change without it.",
 		Tags: tagOperating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
 	}
 	verifyRoute = huma.Operation{

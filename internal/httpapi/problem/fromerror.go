@@ -33,6 +33,7 @@ var kindsOf = []struct {
 	{orders.ErrUserRequired, Unauthenticated, userRequired},
 	{orders.ErrKeyRequired, KeyRequired, ""},
 	{orders.ErrInvalid, Invalid, ""},
+	{orders.ErrForceRequired, ForceRequired, ""},
 	{orders.ErrStillRefused, StillRefused, ""},
 	{orders.ErrConflict, Conflict, "The change contradicts what stands."},
 	{orders.ErrOrderFinal, OrderFinal, ""},
@@ -133,6 +134,8 @@ func Of(err error) *Problem {
 func (p *Problem) fill(e *failure.Error) {
 	p.RetryAfter = max(p.RetryAfter, e.RetryAfter)
 	switch {
+	case p.Reason == ForceRequired:
+		p.Detail = e.Text() + "; ?force=true does it"
 	case p.Reason != Invalid:
 		p.Detail = cmp.Or(e.Text(), p.Detail)
 	case errors.Is(e.Kind, orders.ErrInvalid):

@@ -30,6 +30,7 @@ const (
 	MethodNotAllowed     = "method_not_allowed"
 	Timeout              = "timeout"
 	Conflict             = "conflict"
+	ForceRequired        = "force_required"
 	StillRefused         = "still_refused"
 	OrderFinal           = "order_final"
 	TooLarge             = "too_large"
@@ -118,6 +119,11 @@ var Kinds = []Kind{
 	{
 		Conflict, 409, "conflict", "The change contradicts the present state",
 		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, a login attempt ends once, and whom the rules never ban is not banned. A waiting room keeps its sale, its order and what it promised.", 0, nil,
+	},
+	{
+		ForceRequired, 409, "force-required", "The change would disrupt the sale",
+		"`detail` says how: a sale that is open would be shut, or a sale with orders would take other buyers than before. `?force=true` makes the change nevertheless. " +
+			"A sale that is not open can be changed without it.", 0, nil,
 	},
 	{
 		StillRefused, 409, "still-refused", "The database still refuses the order",

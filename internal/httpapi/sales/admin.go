@@ -2,6 +2,7 @@ package sales
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -27,8 +28,9 @@ type Manager interface {
 }
 
 type putSaleInput struct {
-	Sale string `path:"sale" doc:"Name of the sale"`
-	Body struct {
+	Sale  string `path:"sale" doc:"Name of the sale"`
+	Force bool   `query:"force" doc:"Change the sale even if that shuts it while it is open, or changes requires_user while it has orders; 409 force_required otherwise"`
+	Body  struct {
 		StartsAt     time.Time        `json:"starts_at"`
 		EndsAt       time.Time        `json:"ends_at"`
 		RequiresUser *bool            `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
@@ -38,8 +40,24 @@ type putSaleInput struct {
 	} `nameHint:"SaleDefinition"`
 }
 
-// AuditDetail returns what the audit log stores of the request.
-func (in *putSaleInput) AuditDetail() any { return in.Body }
+// AuditDetail returns what the audit log stores of the request: the body, after whether the change was forced.
+func (in *putSaleInput) AuditDetail() any {
+	if !in.Force {
+		return in.Body
+	}
+	return forced{in.Body}
+}
+
+// forced is a body whose JSON begins with "force":true, because the end of a long one is cut off.
+type forced struct{ body any }
+
+func (f forced) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(f.body)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(`{"force":true,`), text[1:]...), nil
+}
 
 type itemDefinition struct {
 	Item          string `json:"item"`
@@ -97,6 +115,7 @@ func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOut
 	d := orders.Definition{
 		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, Anonymous: !*in.Body.RequiresUser,
 		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.ItemDefinition, len(in.Body.Items)), Revision: in.Body.Revision,
+		Force: in.Force,
 	}
 	if d.Hold == 0 {
 		d.Hold = orders.NoHold
