@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/failure"
 )
 
@@ -23,8 +24,18 @@ const (
 	columnsOfLanes = "index,subject,joined_ms,lane,position"
 )
 
-// WriteDraw writes the list of a draw that has taken place: what VerifyDraw reads. It contains no user.
+// WriteDraw writes the list of a draw that has taken place: what VerifyDraw reads. It contains no user. The names of lanes are as they are, because
+// they are a part of what is hashed.
 func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error {
+	return s.writeDraw(ctx, name, w, false)
+}
+
+// WriteDrawJSON writes the list as NDJSON: an object with the fields before the columns, and one per place.
+func (s *Service) WriteDrawJSON(ctx context.Context, name string, w io.Writer) error {
+	return s.writeDraw(ctx, name, w, true)
+}
+
+func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSON bool) error {
 	v, err := s.view(ctx, name)
 	if err != nil {
 		return err
@@ -36,21 +47,41 @@ func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer // written between queries: whoever reads slowly holds no connection of the database
+	fields, values := []string{"room", "commitment", "secret"}, []any{name, v.commit, v.secret}
+	if v.Beacon != "" {
+		fields = append(fields, "beacon", "starts_ms", "listed_ms", "round", "signature")
+		values = append(values, v.Beacon, v.StartsAt.UnixMilli(), v.beacon.listedAt, v.beacon.round, v.beacon.signature)
+	}
+	fields, values = append(fields, "root", "seed", "n"), append(values, v.root, hex.EncodeToString(d.seed[:]), d.n)
 	columns := columnsOfDraw
 	if len(v.Lanes) > 0 {
 		columns = columnsOfLanes
 	}
-	fmt.Fprintf(&out, "room,%s\ncommitment,%s\nsecret,%s\n", name, v.commit, v.secret)
-	if v.Beacon != "" {
-		fmt.Fprintf(&out, "beacon,%s\nstarts_ms,%d\nlisted_ms,%d\nround,%d\nsignature,%s\n", v.Beacon, v.StartsAt.UnixMilli(), v.beacon.listedAt, v.beacon.round, v.beacon.signature)
+	var out bytes.Buffer // written between queries: whoever reads slowly holds no connection of the database
+	if asJSON {
+		if err := export.Object(&out, fields, values); err != nil {
+			return err
+		}
+	} else {
+		for i := range fields {
+			fmt.Fprintf(&out, "%s,%v\n", fields[i], values[i])
+		}
+		out.WriteString(columns + "\n")
 	}
-	fmt.Fprintf(&out, "root,%s\nseed,%x\nn,%d\n%s\n", v.root, d.seed, d.n, columns)
+	names := strings.Split(columns, ",")
 	const page = 10_000
 	for after := int64(0); after < d.n; after += page {
 		if err := s.store.listed(ctx, s.store.db, name, after, min(after+page, d.n), func(p *place) error {
-			_, err := fmt.Fprintf(&out, "%s,%d\n", p.entry(), v.position(v.laneOf(p), p.laneNumber)+1)
-			return err
+			position := v.position(v.laneOf(p), p.laneNumber) + 1
+			if !asJSON {
+				_, err := fmt.Fprintf(&out, "%s,%d\n", p.entry(), position)
+				return err
+			}
+			entry := []any{p.number - 1, p.subject, p.joinedAt}
+			if len(v.Lanes) > 0 {
+				entry = append(entry, p.lane)
+			}
+			return export.Object(&out, names, append(entry, position))
 		}); err != nil {
 			return err
 		}

@@ -200,7 +200,8 @@ func (a *API) registerRoomStreams(described *huma.OpenAPI, e *echo.Echo, s roomS
 		},
 		{
 			OperationID: "draw-csv", Path: roomPath + "/draw.csv", Summary: "All who took part in the draw, as hashes, with which anybody can verify it; 409 before",
-			Responses: refusals(content("text/csv"), 401, 403, 404, 409, 429, 503),
+			Description: "The text that verification reads. With `Accept: application/x-ndjson` a JSON object per line: the fields before the columns, then each place.",
+			Responses:   refusals(content(exported...), 401, 403, 404, 409, 429, 503),
 		},
 	} {
 		op.Method, op.Tags, op.Parameters = http.MethodGet, tagRooms, slices.Concat(roomParameter, s.parameters)
@@ -233,9 +234,9 @@ func (a *API) registerRooms(docs huma.API) {
 	}
 	a.internal.GET(echoPattern(roomRoute)+"/places.csv", a.roomExport.Places, limits...)
 	docs.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "places-csv", Method: http.MethodGet, Path: roomPath + "/places.csv", Summary: "All places of a room as CSV",
-		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: tagRooms,
+		OperationID: "places-csv", Method: http.MethodGet, Path: roomPath + "/places.csv", Summary: "All places of a room as CSV or NDJSON",
+		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole. " + exportText, Tags: tagRooms,
 		Parameters: roomParameter,
-		Responses:  refusals(content("text/csv"), 401, 403, 404, 503),
+		Responses:  refusals(content(exported...), 401, 403, 404, 503),
 	})
 }

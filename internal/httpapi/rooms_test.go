@@ -549,6 +549,10 @@ func TestLanes(t *testing.T) {
 	}
 	places := answers(t, operate, "GET", door+"/places", "", 200).Body.String()
 	list := call(operate, "GET", door+"/places.csv", "").Body.String()
+	if lines := call(operate, "GET", door+"/places.csv", "", "Accept", "application/x-ndjson").Body.String(); strings.Count(lines, "\n") != 4 ||
+		!strings.Contains(lines, `{"number":3,"user":"mia","state":"turn","position":1,"quantity":2,`) || !strings.Contains(lines, `"reason":null,"lane":"members"}`) {
+		t.Errorf("%s", lines)
+	}
 	if !strings.Contains(places, `"number":3,"user":"mia","state":"turn","lane":"members"`) || !strings.Contains(list, ",reason,lane\n") || !strings.Contains(list, "3,mia,turn,1,2,") || !strings.Contains(list, ",members\n") {
 		t.Errorf("%s\n%s", places, list)
 	}
@@ -560,6 +564,22 @@ func TestLanes(t *testing.T) {
 	}
 	if w := call(operate, "PUT", door, definitionOf("fifo", -time.Minute, "")); w.Code != 409 {
 		t.Errorf("without lanes: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestPlacesForSpreadsheetsAndPrograms: a user and a lane that look like formulas are none in CSV, and are as they are in NDJSON.
+func TestPlacesForSpreadsheetsAndPrograms(t *testing.T) {
+	b := setup(t, withRooms(t))
+	operate := b.Internal()
+	answers(t, operate, "PUT", door, definitionOf("fifo", -time.Minute, `,"lanes":[{"lane":"-1","share":50},{"lane":"all","share":50}]`), 201)
+	answers(t, b.Public(), "POST", doorPlace, `{"lane":"-1"}`, 201, "X-User-ID", "+4915112345678")
+	sheet := call(operate, "GET", door+"/places.csv", "").Body.String()
+	if !strings.Contains(sheet, "\n1,'+4915112345678,") || !strings.HasSuffix(sheet, ",'-1\n") {
+		t.Errorf("%s", sheet)
+	}
+	exact := call(operate, "GET", door+"/places.csv", "", "Accept", "application/x-ndjson").Body.String()
+	if !strings.HasPrefix(exact, `{"number":1,"user":"+4915112345678","state":"`) || !strings.HasSuffix(exact, `,"order_id":null,"reason":null,"lane":"-1"}`+"\n") {
+		t.Errorf("%s", exact)
 	}
 }
 
@@ -593,6 +613,12 @@ func TestDrawIsPublished(t *testing.T) {
 	}
 	if list.Header().Get("Content-Type") != "text/csv; charset=utf-8; header=present" {
 		t.Errorf("%v", list.Header())
+	}
+	exact := call(h, "GET", door+"/draw.csv", "", "Accept", "application/x-ndjson")
+	lines := strings.Split(exact.Body.String(), "\n")
+	if len(lines) != 7 || !strings.Contains(lines[0], `{"room":"door","commitment":"`+d.Commitment+`","secret":"`) || !strings.Contains(lines[0], `,"n":5}`) ||
+		!strings.HasPrefix(lines[5], `{"index":4,"subject":"`) || exact.Header().Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("%v\n%s", exact.Header(), exact.Body)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/httpapi/audit"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/reports"
@@ -131,13 +132,21 @@ func (a *API) registerSales(docs huma.API) {
 // reportWait is how long a report waits for a permit.
 const reportWait = 10 * time.Second
 
+// exported are the media types of exports.
+var exported = []string{string(export.CSV), string(export.NDJSON)}
+
+// exportText documents how a client chooses between them.
+const exportText = "CSV is for spreadsheets: a text that one could take for a formula has an apostrophe before each sign at which that would begin, " +
+	"so that a user `+4915…` becomes `'+4915…`. Programs send `Accept: application/x-ndjson`: a JSON object per line with the same fields, every text as it " +
+	"is stored, and null for what is unknown."
+
 // registerReports registers routes that stream, without Huma, which would buffer the whole response.
 func (a *API) registerReports(described *huma.OpenAPI) {
-	a.internal.GET("/v1/sales/:sale/orders.csv", a.export.CSV, needs(auth.ForServices), lasting, a.permits.Limit(reports.Semaphore, reportWait))
+	a.internal.GET("/v1/sales/:sale/orders.csv", a.export.Send, needs(auth.ForServices), lasting, a.permits.Limit(reports.Semaphore, reportWait))
 	described.AddOperation(&huma.Operation{
-		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV",
-		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: tagOperating,
+		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV or NDJSON",
+		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole. " + exportText, Tags: tagOperating,
 		Parameters: []*huma.Param{{Name: "sale", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Name of the sale"}},
-		Responses:  refusals(content("text/csv"), 401, 403, 404, 503),
+		Responses:  refusals(content(exported...), 401, 403, 404, 503),
 	})
 }

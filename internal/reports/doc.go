@@ -1,4 +1,4 @@
-// Package reports exports the orders of a sale as CSV: over HTTP, and as a task of the worker into a folder. An export takes a while and
+// Package reports exports the orders of a sale: over HTTP, and as a task of the worker into a folder. An export takes a while and
 // keeps the database busy, so each needs a permit of the semaphore [Semaphore].
 package reports
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/asynqlog"
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
 	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
@@ -144,7 +145,7 @@ func (w *Worker) orders(ctx context.Context, t *asynq.Task) error {
 	}
 	w.sweep()
 	err := w.folder.write(ctx, file, semaphoreasynq.PermitOf(ctx).Token(), func(out io.Writer) error {
-		return WriteOrders(ctx, out, w.opts.Orders, of.Sale)
+		return WriteOrders(ctx, out, export.CSV, w.opts.Orders, of.Sale)
 	})
 	if errors.Is(err, orders.ErrUnknownSale) {
 		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -104,7 +105,7 @@ func (o *office) status() semaphore.Status {
 
 func TestFileAppearsWhole(t *testing.T) {
 	o := newOffice(t)
-	from := &sold{n: 2*pageSize + 1, block: make(chan struct{})}
+	from := &sold{n: 2*export.PageSize + 1, block: make(chan struct{})}
 	file := o.ask("concert")
 	defer o.open(from)()
 	from.block <- struct{}{} // the first page is there

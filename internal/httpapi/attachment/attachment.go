@@ -5,11 +5,15 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
@@ -20,11 +24,13 @@ const (
 	slowest    = 32 << 10 // bytes a second
 )
 
-// CSV answers with what write writes, as a file of this name. The header is sent with the first part, so an error before that becomes a
-// problem. Later the response is cut off. Nothing is sent after the request's context has ended.
-func CSV(c echo.Context, log *slog.Logger, name string, write func(io.Writer) error) error {
-	ctx := c.Request().Context()
-	err := write(&file{ctx: ctx, c: c, name: name})
+// Send answers with what write writes in the format that the client takes, as a file of this name with the format's extension. The header is sent
+// with the first part, so an error before that becomes a problem. Later the response is cut off. Nothing is sent after the request's context has
+// ended.
+func Send(c echo.Context, log *slog.Logger, name string, write func(io.Writer, export.Format) error) error {
+	ctx, f := c.Request().Context(), accepted(c.Request().Header)
+	name += f.Extension()
+	err := write(&file{ctx: ctx, c: c, name: name, format: f}, f)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -37,13 +43,27 @@ func CSV(c echo.Context, log *slog.Logger, name string, write func(io.Writer) er
 	panic(http.ErrAbortHandler) // a partial response must not look complete
 }
 
+// accepted returns the format that a client takes (RFC 9110, 12.5.1): CSV unless it names NDJSON.
+func accepted(header http.Header) export.Format {
+	for part := range strings.SplitSeq(strings.Join(header["Accept"], ","), ",") {
+		kind, parameters, err := mime.ParseMediaType(part)
+		if weight, weighted := parameters["q"]; err == nil && kind == string(export.NDJSON) {
+			if q, err := strconv.ParseFloat(weight, 64); !weighted || err == nil && q > 0 {
+				return export.NDJSON
+			}
+		}
+	}
+	return export.CSV
+}
+
 // A file is a response that is a file.
 type file struct {
-	ctx   context.Context
-	c     echo.Context
-	name  string
-	began time.Time // when the first part was sent
-	sent  int64     // bytes
+	ctx    context.Context
+	c      echo.Context
+	name   string
+	format export.Format
+	began  time.Time // when the first part was sent
+	sent   int64     // bytes
 }
 
 func (f *file) Write(part []byte) (int, error) {
@@ -55,6 +75,10 @@ func (f *file) Write(part []byte) (int, error) {
 		f.began = time.Now()
 		h := w.Header()
 		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+		if f.format == export.NDJSON {
+			h.Set("Content-Type", string(export.NDJSON))
+		}
+		h.Add("Vary", "Accept")
 		h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h["Cache-Control"] = request.NoStore

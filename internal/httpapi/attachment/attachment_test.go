@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/export"
 )
 
 // writer records the deadlines that it is given.
@@ -34,7 +36,7 @@ func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{ResponseRecorder: httptest.NewRecorder(), began: time.Now()}
 		c := echo.New().NewContext(httptest.NewRequest("GET", "/", nil), w)
-		err := CSV(c, slog.New(slog.DiscardHandler), "list.csv", func(out io.Writer) error {
+		err := Send(c, slog.New(slog.DiscardHandler), "list", func(out io.Writer, _ export.Format) error {
 			for range 3 {
 				if _, err := out.Write(make([]byte, slowest)); err != nil {
 					return err
@@ -59,7 +61,7 @@ func TestRevokedReaders(t *testing.T) {
 		var err error
 		aborted := func() (thrown any) {
 			defer func() { thrown = recover() }()
-			err = CSV(c, slog.New(slog.DiscardHandler), "list.csv", func(out io.Writer) error {
+			err = Send(c, slog.New(slog.DiscardHandler), "list", func(out io.Writer, _ export.Format) error {
 				for i := range 3 {
 					if i == parts {
 						cancel(revoked)
@@ -74,6 +76,31 @@ func TestRevokedReaders(t *testing.T) {
 		}()
 		if w.Body.String() != strings.Repeat("part\n", parts) || parts == 0 && err != revoked || (parts > 0) != (aborted == http.ErrAbortHandler) { //nolint:errorlint // both are the values themselves
 			t.Errorf("after %d parts: %q, %v, %v", parts, w.Body, err, aborted)
+		}
+	}
+}
+
+// A client gets NDJSON if it takes that, and CSV otherwise.
+func TestFormats(t *testing.T) {
+	for accept, want := range map[string]export.Format{
+		"": export.CSV, "*/*": export.CSV, "text/csv": export.CSV, "application/json": export.CSV, "x;;": export.CSV,
+		"application/x-ndjson": export.NDJSON, "text/html, application/x-ndjson;q=0.5": export.NDJSON, "Application/X-NDJSON": export.NDJSON,
+		"application/x-ndjson;q=0": export.CSV, "application/x-ndjson;q=x": export.CSV,
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		if accept != "" {
+			r.Header.Set("Accept", accept)
+		}
+		err := Send(echo.New().NewContext(r, w), slog.New(slog.DiscardHandler), "list", func(out io.Writer, f export.Format) error {
+			if f != want {
+				t.Errorf("%q: %s", accept, f)
+			}
+			_, err := io.WriteString(out, "{}\n")
+			return err
+		})
+		kind, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
+		if name := w.Header().Get("Content-Disposition"); err != nil || kind != string(want) || !strings.Contains(name, `"list`+want.Extension()+`"`) || w.Header().Get("Vary") != "Accept" {
+			t.Errorf("%q: %v, %v", accept, err, w.Header())
 		}
 	}
 }

@@ -2,15 +2,13 @@ package rooms
 
 import (
 	"context"
-	"encoding/csv"
 	"io"
 	"log/slog"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/httpapi/attachment"
-	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -23,50 +21,37 @@ type Export struct {
 // Draw streams the list of a draw, with which anybody can verify it. It contains no user.
 func (h *Export) Draw(c echo.Context) error {
 	ctx, room := c.Request().Context(), c.Param("room")
-	return attachment.CSV(c, h.Log, "draw-"+room+".csv", func(w io.Writer) error { return h.Rooms.WriteDraw(ctx, room, w) })
+	return attachment.Send(c, h.Log, "draw-"+room, func(w io.Writer, f export.Format) error {
+		if f == export.NDJSON {
+			return h.Rooms.WriteDrawJSON(ctx, room, w)
+		}
+		return h.Rooms.WriteDraw(ctx, room, w)
+	})
 }
 
 // Places streams all places page by page.
 func (h *Export) Places(c echo.Context) error {
 	ctx, room := c.Request().Context(), c.Param("room")
-	return attachment.CSV(c, h.Log, "places-"+room+".csv", func(w io.Writer) error { return h.writePlaces(ctx, w, room) })
+	return attachment.Send(c, h.Log, "places-"+room, func(w io.Writer, f export.Format) error { return h.writePlaces(ctx, w, f, room) })
 }
 
-var placesHeader = []string{"number", "user", "state", "position", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until", "done_at", "left_at", "order_id", "reason", "lane"}
+var placesColumns = []string{"number", "user", "state", "position", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until", "done_at", "left_at", "order_id", "reason", "lane"}
 
-func (h *Export) writePlaces(ctx context.Context, w io.Writer, room string) error {
-	const pageSize = 1000
-	rows := csv.NewWriter(w)
-	f := waitingroom.Filter{Limit: pageSize}
-	for first := true; ; first = false {
-		places, err := h.Rooms.Places(ctx, room, f)
-		if err == nil {
-			err = context.Cause(ctx)
+func (h *Export) writePlaces(ctx context.Context, w io.Writer, f export.Format, room string) error {
+	return export.Write(ctx, w, f, placesColumns, func(last *waitingroom.Place) ([]waitingroom.Place, error) {
+		filter := waitingroom.Filter{Limit: export.PageSize}
+		if last != nil {
+			filter.After = last.Number
 		}
-		if err != nil {
-			return err
+		return h.Rooms.Places(ctx, room, filter)
+	}, func(p *waitingroom.Place) []any {
+		position := any(nil) // it is not known before the draw
+		if p.Position > 0 {
+			position = p.Position
 		}
-		if first {
-			_ = rows.Write(placesHeader) // errors are kept until Flush
+		return []any{
+			p.Number, p.User, string(p.State), position, p.Quantity, p.JoinedAt, p.TurnUntil, p.AdmittedAt, p.PassUntil, p.DoneAt, p.LeftAt, p.OrderID,
+			p.Reason, p.Lane,
 		}
-		for i := range places {
-			p := &places[i]
-			position := ""
-			if p.Position > 0 {
-				position = strconv.FormatInt(p.Position, 10)
-			}
-			_ = rows.Write([]string{
-				strconv.FormatInt(p.Number, 10), reports.Harmless(p.User), string(p.State), position, strconv.Itoa(p.Quantity), reports.Instant(p.JoinedAt),
-				reports.Instant(p.TurnUntil), reports.Instant(p.AdmittedAt), reports.Instant(p.PassUntil), reports.Instant(p.DoneAt),
-				reports.Instant(p.LeftAt), p.OrderID, reports.Harmless(p.Reason), p.Lane,
-			})
-		}
-		if rows.Flush(); rows.Error() != nil {
-			return rows.Error()
-		}
-		if len(places) < pageSize {
-			return nil
-		}
-		f.After = places[len(places)-1].Number
-	}
+	})
 }

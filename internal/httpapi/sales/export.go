@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/httpapi/attachment"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/orders"
@@ -23,8 +24,10 @@ type Lister interface {
 	Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
 }
 
-// CSV streams page by page, until the client disconnects or the permit is lost.
-func (h *Export) CSV(c echo.Context) error {
+// Send streams page by page, until the client disconnects or the permit is lost.
+func (h *Export) Send(c echo.Context) error {
 	ctx, sale := c.Request().Context(), c.Param("sale")
-	return attachment.CSV(c, h.Log, "orders-"+sale+".csv", func(w io.Writer) error { return reports.WriteOrders(ctx, w, h.Orders, sale) })
+	return attachment.Send(c, h.Log, "orders-"+sale, func(w io.Writer, f export.Format) error {
+		return reports.WriteOrders(ctx, w, f, h.Orders, sale)
+	})
 }
