@@ -106,6 +106,11 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 		set -x; go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		{ set +x; } 2>/dev/null; done
 
+.PHONY: mutants
+mutants: PURE ?= ./internal/seal ./internal/input ./internal/netaddr ./internal/strictjson ./internal/httpapi/paging ./internal/names ./internal/bounded ./internal/keyhash ./admission/store/internal/algorithm
+mutants: ## change the packages without I/O in one place at a time, and list the changes that no test notices (PURE=./internal/seal)
+	$(foreach package,$(PURE),go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 1 --timeout-coefficient 20 --threshold-efficacy 80 $(package) &&) true
+
 .PHONY: client
 client: ## make a client from the OpenAPI documents, and call every operation with it (make test does, too)
 	cd contract && go test -count 1 -v ./...
