@@ -66,7 +66,7 @@ func TestInvalidDefinitions(t *testing.T) {
 		change(&d)
 		_, err := d.Sale()
 		invalid, ok := errors.AsType[*orders.Error](err)
-		if !ok || invalid.Kind != orders.ErrInvalid || invalid.Field != field || !strings.HasPrefix(err.Error(), "orders: invalid: "+field+" ") {
+		if !ok || !errors.Is(err, orders.ErrInvalid) || invalid.Field != field || !strings.HasPrefix(err.Error(), "orders: invalid: "+field+" ") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

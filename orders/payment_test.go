@@ -18,7 +18,7 @@ func TestReferencesOfPayments(t *testing.T) {
 	in.settled(p, id)
 	for _, reference := range []string{"", " ", "   ", "a\nb", "a\u00a0b", "pi_\xff", strings.Repeat("r", 256), strings.Repeat("払", 256)} {
 		_, err := p.Pay(t.Context(), id, reference)
-		if invalid, ok := errors.AsType[*orders.Error](err); !ok || invalid.Kind != orders.ErrInvalid || invalid.Field != "reference" {
+		if invalid, ok := errors.AsType[*orders.Error](err); !ok || !errors.Is(err, orders.ErrInvalid) || invalid.Field != "reference" {
 			t.Errorf("%.20q: %v", reference, err)
 		}
 	}

@@ -114,7 +114,7 @@ func TestRejoining(t *testing.T) {
 			}
 			if wait > 0 {
 				_, _, err := h.rooms.Join(t.Context(), name, user("ann"), 1)
-				if again, ok := errors.AsType[*waitingroom.Error](err); !ok || again.Kind != waitingroom.ErrRejoin || again.RetryAfter != wait {
+				if again, ok := errors.AsType[*waitingroom.Error](err); !ok || !errors.Is(err, waitingroom.ErrRejoin) || again.RetryAfter != wait {
 					t.Errorf("after giving up %d places: %v", i+1, err)
 				}
 				h.later(wait - time.Second)
