@@ -41,7 +41,7 @@ func (lc *lifecycle) Replay(ctx context.Context, id ID) (Order, error) {
 		if refused, ok := errors.AsType[*Error](err); ok {
 			why = refused.Cause // what the database wrote
 		}
-		return Order{}, failure.New(ErrStillRefused, "order %s: %v", id, why)
+		return Order{}, failure.New(ErrStillRefused, "order %s: %v", id, why).Because(ErrPoison)
 	case err != nil:
 		return Order{}, err
 	case verdicts[0].Stale:

@@ -34,6 +34,12 @@ func (w *way) set(before, after func(redis.Cmder)) {
 	w.before, w.after = before, after
 }
 
+func (w *way) get() (before, after func(redis.Cmder)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.before, w.after
+}
+
 func (w *way) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (w *way) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
@@ -41,14 +47,12 @@ func (w *way) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 func (w *way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		w.mu.Lock()
-		before, after := w.before, w.after
-		w.mu.Unlock()
+		before, _ := w.get()
 		if before != nil {
 			before(cmd)
 		}
 		err := next(ctx, cmd)
-		if after != nil {
+		if _, after := w.get(); after != nil { // also of what was sent before it was set
 			after(cmd)
 			if err == nil {
 				err = cmd.Err() // that it may have set
