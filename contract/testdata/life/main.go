@@ -280,6 +280,7 @@ func rooms(shop, back *caller) {
 		c.call("RoomEvents", 200, object{"Room": "door"}, "")
 		c.call("DrawCsv", 409, object{"Room": "draw"}, "")
 		c.call("PassKeys", 200, nil, "")
+		c.call("ReceiptKeys", 200, nil, "")
 
 		event := object{"EventID": "door"}
 		id := text(c.call("VwrAssignQueueNum", 200, object{"XUserID": "vwr-" + user}, `{"event_id":"door"}`)["api_request_id"])
