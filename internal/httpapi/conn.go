@@ -3,11 +3,14 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
@@ -15,7 +18,7 @@ import (
 
 // Listener turns the errors that net/http answers by itself, without calling a handler, into problems: for requests that it
 // cannot read, and for unknown expectations. It has no hook for that, so they are recognized as they are written. A request
-// whose header does not arrive in time may get no response at all.
+// whose header does not arrive in time gets no response.
 func Listener(l net.Listener) net.Listener { return problemListener{l} }
 
 type problemListener struct{ net.Listener }
@@ -25,15 +28,28 @@ func (l problemListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return problemConn{c}, nil
+	return &problemConn{Conn: c}, nil
 }
 
-type problemConn struct{ net.Conn }
+type problemConn struct {
+	net.Conn
 
-func (c problemConn) Write(b []byte) (int, error) {
+	late atomic.Bool // the latest read ended at its deadline
+}
+
+func (c *problemConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.late.Store(errors.Is(err, os.ErrDeadlineExceeded))
+	return n, err
+}
+
+func (c *problemConn) Write(b []byte) (int, error) {
 	answer := ownProblem(b)
-	if answer == nil {
+	switch {
+	case answer == nil:
 		return c.Conn.Write(b)
+	case c.late.Load(): // net/http takes the part that has arrived for the request, and clients must not: they may send it again
+		return 0, os.ErrDeadlineExceeded
 	}
 	if _, err := c.Conn.Write(answer); err != nil {
 		return 0, err
@@ -42,7 +58,7 @@ func (c problemConn) Write(b []byte) (int, error) {
 }
 
 // CloseWrite lets net/http half-close the connection before it closes it, so that the response arrives.
-func (c problemConn) CloseWrite() error {
+func (c *problemConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

@@ -76,3 +76,30 @@ func trickle(addr, operation, framing string) (time.Duration, error) {
 		}
 	}
 }
+
+// TestAHeaderThatIsLate: a request of which only a part has arrived in time gets no response, as it is unknown whether it is one.
+func TestAHeaderThatIsLate(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := Server(setup(t).public, 0)
+	server.ReadHeaderTimeout = 200 * time.Millisecond
+	go func() { _ = server.Serve(Listener(l)) }()
+	defer server.Close()
+	for _, part := range []string{"", "GET", "GET /v1/rooms/", "GET /livez HTTP/1.1\r\n", "GET /livez HTTP/1.1\r\nHost: x\r\n"} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(conn, part); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); len(answer) > 0 || err != nil {
+			t.Errorf("%q: %q, %v", part, answer, err)
+		}
+		_ = conn.Close()
+	}
+}
