@@ -239,7 +239,7 @@ func (at *target) slowPeers(g *group) {
 		want                 []int
 	}{
 		{name: "nothing but a connection", address: at.Addr("public")},
-		{name: "half a request line", address: at.Addr("public"), begun: "GET /liv", want: []int{http.StatusBadRequest}},
+		{name: "half a request line", address: at.Addr("public"), begun: "GET /liv"},
 		{name: "half a header", address: at.Addr("public"), begun: "GET /livez HTTP/1.1\r\nHost: a\r\n"},
 		{name: "half a header, internal", address: at.Addr("internal"), begun: "GET /livez HTTP/1.1\r\nHost: a\r\n"},
 		{name: "a header without end", address: at.Addr("public"), begun: "GET /livez HTTP/1.1\r\nHost: a\r\n", drip: "X-A: b\r\n"},

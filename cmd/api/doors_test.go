@@ -50,7 +50,7 @@ func TestProblemsBeforeAnyHandler(t *testing.T) {
 			text, reason, detail string
 			status               int
 		}{
-			{"garbage\r\n\r\n", "malformed_request", "", 400},
+			{"not a request\r\n\r\n", "malformed_request", "", 400},
 			{"GET /livez HTTP/1.1\r\n\r\n", "malformed_request", "missing required Host header", 400},
 			{"GET /livez HTTP/1.1\r\nHost: localhost\r\nExpect: nonsense\r\n\r\n", "expectation_failed", "", 417},
 			{"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", "header_too_large", "", 431},
