@@ -22,6 +22,7 @@ type place struct {
 	Outlook     string    `json:"outlook"`
 	PollAfterMS int64     `json:"poll_after_ms"`
 	TurnUntil   time.Time `json:"turn_until"`
+	PassUntil   time.Time `json:"pass_until"`
 	Token       string    `json:"token"`
 	Receipt     string    `json:"receipt"`
 	OrderID     string    `json:"order_id"`

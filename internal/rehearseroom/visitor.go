@@ -29,7 +29,7 @@ type visitor struct {
 	turnUntil     time.Time // as it was told last
 	lapsed        time.Time // when it was told so
 	claimed       bool
-	inTime        bool // claimed before turn_until
+	inTime        bool // claimed before turn_until, and ordered before pass_until
 	claimCode     int
 	orderCode     int
 	ordered       bool
@@ -108,7 +108,9 @@ func (v *visitor) act(ctx context.Context, api *caller, o Options, path string, 
 		if v.orderCode, err = v.order(ctx, api, o, "first"); err != nil {
 			return err
 		}
-		v.ordered = v.orderCode == http.StatusAccepted
+		if v.ordered = v.orderCode == http.StatusAccepted; !v.ordered && !p.PassUntil.IsZero() && time.Now().After(p.PassUntil) {
+			v.inTime = false // the order may have come after the pass had ended, from a machine that is too slow for its crowd
+		}
 		v.twice, err = v.order(ctx, api, o, "second")
 	case "done", "lapsed", "left", "turned_away", "barred":
 		v.final, v.ended = p.State, time.Now()
