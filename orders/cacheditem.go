@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -40,6 +42,7 @@ type itemState struct {
 	refreshing atomic.Bool
 	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item; 0: it was not, or has lost it since
 
+	revision   atomic.Int64           // of the definition that Redis was last seen to have
 	missing    atomic.Pointer[string] // why the latest look found that Redis lacks it, as in look.lua; nil: it did not
 	unreadable atomic.Bool            // the server answered the latest look with an error
 	seen       [2]atomic.Int64        // the highest counts that this process knows of: of all writes to the item, and of its own
@@ -140,40 +143,53 @@ func refusal(sale *Sale, g *snapshot, now time.Time) (Reason, time.Duration) {
 // readSnapshot reads a new snapshot, and the holders that were not read yet.
 func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snapshot, error) {
 	for {
-		ci.mu.RLock()
-		from := ci.read
-		ci.mu.RUnlock()
-		at := time.Now()
-		reply, err := snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk, w.seen(ci)).Slice()
-		if err != nil {
-			return nil, unavailable(err)
-		}
-		d := decoder{reply: reply}
-		now := d.int64()
-		w.clock.read(now)
-		if len(reply) == 1 {
-			return nil, w.forgotten(ci)
-		}
-		ci.saw(d.string())
-		g := &snapshot{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
-		count, further := int(d.int64()), d.strings()
-		if d.err != nil {
-			return nil, d.err
-		}
-		ci.mu.Lock()
-		if ci.read == from {
-			for _, mark := range further {
-				ci.holders[maphash.String(holderSeed, mark)] = struct{}{}
-			}
-			ci.read += len(further)
-		}
-		g.complete = ci.read >= count
-		ci.mu.Unlock()
-		if g.complete {
-			ci.snapshot.Store(g)
-			return g, nil
+		from, at := ci.known(), time.Now()
+		g, err := w.tookSnapshot(ci, snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk, w.seen(ci)), from, at)
+		if err != nil || g.complete {
+			return g, err
 		}
 	}
+}
+
+// known returns how many entries of Redis' list of holders were read.
+func (m *itemState) known() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.read
+}
+
+// tookSnapshot returns the snapshot in a reply of snapshot.lua, which was asked for the holders after the first from, at a time. It stores one that
+// is complete.
+func (w *catalogWatch) tookSnapshot(ci *cachedItem, cmd *redis.Cmd, from int, at time.Time) (*snapshot, error) {
+	reply, err := cmd.Slice()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	d := decoder{reply: reply}
+	now := d.int64()
+	w.clock.read(now)
+	if len(reply) == 1 {
+		return nil, w.forgotten(ci)
+	}
+	ci.saw(d.string())
+	g := &snapshot{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
+	count, further := int(d.int64()), d.strings()
+	if d.err != nil {
+		return nil, d.err
+	}
+	ci.mu.Lock()
+	if ci.read == from {
+		for _, mark := range further {
+			ci.holders[maphash.String(holderSeed, mark)] = struct{}{}
+		}
+		ci.read += len(further)
+	}
+	g.complete = ci.read >= count
+	ci.mu.Unlock()
+	if g.complete {
+		ci.snapshot.Store(g)
+	}
+	return g, nil
 }
 
 // refreshSnapshot refreshes the snapshot in the background when g is nil or older than snapshotRefresh, one refresh at a time.

@@ -58,12 +58,22 @@ func TestComparedItems(t *testing.T) {
 	w := &catalogWatch{core: co}
 	w.catalog.Store(c)
 	items := w.remembered()
-	if len(changedSince(c, items)) != 0 {
+	const generation = 7
+	if len(changedSince(c, items, generation)) != 0 {
 		t.Error("unchanged items are compared")
 	}
 	w.catalog.Store(c.with(co, names[:1], sales[:1]))
-	if changed := changedSince(c, w.remembered()); len(changed) != 1 || changed[0].item.Number != 1 {
-		t.Errorf("%d items, want the one of the sale that was read", len(changed))
+	changed := changedSince(c, w.remembered(), generation)
+	if len(changed) != 1 || changed[0].item.Number != 1 {
+		t.Fatalf("%d items, want the one of the sale that was read", len(changed))
+	}
+	changed[0].generation.Store(generation)
+	if len(changedSince(c, w.remembered(), generation)) != 0 {
+		t.Error("an item that was compared is compared again")
+	}
+	changed[0].revision.Store(-1)
+	if len(changedSince(c, w.remembered(), generation)) != 1 || len(changedSince(c, w.remembered(), generation+1)) != 1 {
+		t.Error("an item of another revision, or of another server, is not compared")
 	}
 	var r rotation
 	seen := make(map[int]bool)

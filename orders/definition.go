@@ -13,7 +13,7 @@ const (
 	MaxStock        = 10_000_000
 	MaxQuota        = 1_000
 	MaxInFlight     = 1_000_000
-	MaxItems        = 1_000
+	MaxItems        = 10_000
 	MaxHold         = 365 * 24 * time.Hour
 	maxSaleLength   = 10 * 366 * 24 * time.Hour
 	DefaultHold     = 15 * time.Minute
@@ -83,16 +83,9 @@ func (d *Definition) validate() error {
 	invalid := func(field, format string, args ...any) error {
 		return failure.At(ErrInvalid, field, format, args...)
 	}
-	within := func(field string, n, low, high int) error {
-		if n < low || n > high {
-			return invalid(field, "is %d, and must be from %d to %d", n, low, high)
-		}
-		return nil
-	}
-	const shape = "must be 1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
 	switch {
 	case !ValidName(d.ID):
-		return invalid("ID", shape)
+		return invalid("ID", nameShape)
 	case !d.EndsAt.After(d.StartsAt):
 		return invalid("EndsAt", "must be after the start")
 	case d.EndsAt.Sub(d.StartsAt) > maxSaleLength:
@@ -106,22 +99,35 @@ func (d *Definition) validate() error {
 	}
 	seen := make(map[string]bool, len(d.Items))
 	for i, it := range d.Items {
-		at := fmt.Sprintf("Items[%d]", i)
-		if !ValidName(it.ID) {
-			return invalid(at+".ID", shape)
+		at := fmt.Sprintf("Items[%d].", i)
+		if err := it.validate(at); err != nil {
+			return err
 		}
 		if seen[it.ID] {
-			return invalid(at+".ID", "%q is named twice", it.ID)
+			return invalid(at+"ID", "%q is named twice", it.ID)
 		}
 		seen[it.ID] = true
-		for _, err := range []error{
-			within(at+".Stock", it.Stock, 0, MaxStock),
-			within(at+".QuotaPerBuyer", cmp.Or(it.QuotaPerBuyer, DefaultQuota), 1, MaxQuota),
-			within(at+".InFlightMax", cmp.Or(it.InFlightMax, DefaultInFlight), 1, MaxInFlight),
-		} {
-			if err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+const nameShape = "must be 1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
+
+// validate returns ErrInvalid for a field, whose name it puts after at.
+func (it *ItemDefinition) validate(at string) error {
+	if !ValidName(it.ID) {
+		return failure.At(ErrInvalid, at+"ID", nameShape)
+	}
+	for _, bound := range []struct {
+		field        string
+		n, low, high int
+	}{
+		{"Stock", it.Stock, 0, MaxStock},
+		{"QuotaPerBuyer", cmp.Or(it.QuotaPerBuyer, DefaultQuota), 1, MaxQuota},
+		{"InFlightMax", cmp.Or(it.InFlightMax, DefaultInFlight), 1, MaxInFlight},
+	} {
+		if bound.n < bound.low || bound.n > bound.high {
+			return failure.At(ErrInvalid, at+bound.field, "is %d, and must be from %d to %d", bound.n, bound.low, bound.high)
 		}
 	}
 	return nil

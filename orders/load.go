@@ -3,8 +3,12 @@ package orders
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const loadChunk = 1000
@@ -24,9 +28,21 @@ func (r *recovery) load(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for _, ld := range loaders {
-		if err := ld.finish(ctx); err != nil {
-			return err
+	for part := range slices.Chunk(slices.Collect(maps.Values(loaders)), perTrip) {
+		calls := make([]itemCall, len(part))
+		for i, ld := range part {
+			if err := ld.addFree(ctx); err != nil {
+				return err
+			}
+			var err error
+			if calls[i], err = ld.call(ctx); err != nil {
+				return err
+			}
+		}
+		for i, cmd := range r.runAll(ctx, loadScript, calls) {
+			if err := part[i].loaded(cmd); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -120,7 +136,7 @@ func (ld *loader) add(ctx context.Context, h Holding) error {
 		ld.owned.add(u)
 		ld.last = max(ld.last, u)
 	}
-	return ld.flush(ctx, loadChunk)
+	return ld.flush(ctx)
 }
 
 // buyers returns the entries of the buyers of the live orders: those that Redis has from earlier calls, with the orders added. It reads
@@ -151,21 +167,35 @@ func (ld *loader) buyers(ctx context.Context) ([]any, error) {
 	return list, nil
 }
 
-// flush runs load.lua if at least least rows are waiting.
-func (ld *loader) flush(ctx context.Context, least int) error {
-	if max(len(ld.holders), len(ld.live), len(ld.free)) < least {
+// flush runs load.lua if many rows are waiting.
+func (ld *loader) flush(ctx context.Context) error {
+	if max(len(ld.holders), len(ld.live), len(ld.free)) < loadChunk {
 		return nil
 	}
-	buyers, err := ld.buyers(ctx)
+	call, err := ld.call(ctx)
 	if err != nil {
 		return err
+	}
+	return ld.loaded(loadScript.Run(ctx, ld.r.base, ld.ci.keysWithLead(), call.args...))
+}
+
+// call returns the next call of load.lua, with the rows that are waiting.
+func (ld *loader) call(ctx context.Context) (itemCall, error) {
+	buyers, err := ld.buyers(ctx)
+	if err != nil {
+		return itemCall{}, err
 	}
 	args := []any{ld.r.lead.Token, ld.r.seen(ld.ci), ld.last}
 	for _, list := range [][]any{ld.keys, ld.holders, buyers, ld.free} {
 		args = append(append(args, len(list)), list...)
 	}
 	ld.keys, ld.holders, ld.live, ld.free = ld.keys[:0], ld.holders[:0], ld.live[:0], ld.free[:0]
-	reply, err := loadScript.Run(ctx, ld.r.base, ld.ci.keysWithLead(), args...).Slice()
+	return itemCall{ld.ci, args}, nil
+}
+
+// loaded reads the reply of load.lua.
+func (ld *loader) loaded(cmd *redis.Cmd) error {
+	reply, err := cmd.Slice()
 	switch {
 	case err != nil:
 		return unavailable(err)
@@ -177,16 +207,16 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 	return d.err
 }
 
-// finish makes the units below the highest one sold available again if no order owns them, and writes the rest.
-func (ld *loader) finish(ctx context.Context) error {
+// addFree makes the units below the highest one sold available again if no order owns them.
+func (ld *loader) addFree(ctx context.Context) error {
 	for u := 1; u <= ld.last; u++ {
 		if ld.owned.has(u) {
 			continue
 		}
 		ld.free = append(ld.free, u)
-		if err := ld.flush(ctx, loadChunk); err != nil {
+		if err := ld.flush(ctx); err != nil {
 			return err
 		}
 	}
-	return ld.flush(ctx, 0)
+	return nil
 }

@@ -101,29 +101,30 @@ func (r *recovery) run(ctx context.Context) error {
 	return err
 }
 
-// runScript runs a script that replies 0 when another leader has the item.
-func (r *recovery) runScript(ctx context.Context, script *redis.Script, ci *cachedItem, args ...any) error {
-	n, err := script.Run(ctx, r.base, ci.keysWithLead(), args...).Int()
-	if err == nil && n == 0 {
-		return errOvertaken
+// forAll runs a script for items that replies 0 when another leader has the item.
+func (r *recovery) forAll(ctx context.Context, script *redis.Script, calls []itemCall) error {
+	for _, cmd := range r.runAll(ctx, script, calls) {
+		if n, err := cmd.Int(); err != nil {
+			return unavailable(err)
+		} else if n == 0 {
+			return errOvertaken
+		}
 	}
-	return unavailable(err)
+	return nil
 }
 
 // takeItems makes this process the leader of all items. From then on, no leader of an earlier epoch can load or open them.
 func (r *recovery) takeItems(ctx context.Context) error {
 	runs := make(serverRuns)
-	for _, ci := range r.l.all() {
+	calls := make([]itemCall, len(r.l.Items))
+	for i, ci := range r.l.all() {
 		fields, err := r.sales.definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
-		args := append([]any{r.lead.Epoch, r.lead.Token, ci.sale.forgetAt().UnixMilli()}, fields...)
-		if err := r.runScript(ctx, leadScript, ci, args...); err != nil {
-			return err
-		}
+		calls[i] = itemCall{ci, append([]any{r.lead.Epoch, r.lead.Token, ci.sale.forgetAt().UnixMilli()}, fields...)}
 	}
-	return nil
+	return r.forAll(ctx, leadScript, calls)
 }
 
 // open opens the items to buyers, with the operator's latest settings.
@@ -132,14 +133,12 @@ func (r *recovery) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, ci := range r.l.all() {
+	calls := make([]itemCall, len(r.l.Items))
+	for i, ci := range r.l.all() {
 		ci = l.cached[ci.item.ID]
-		args := append([]any{r.lead.Token, l.Revision, r.seen(ci), l.forgetAt().UnixMilli()}, ci.settings()...)
-		if err := r.runScript(ctx, openScript, ci, args...); err != nil {
-			return err
-		}
+		calls[i] = itemCall{ci, append([]any{r.lead.Token, l.Revision, r.seen(ci), l.forgetAt().UnixMilli()}, ci.settings()...)}
 	}
-	return nil
+	return r.forAll(ctx, openScript, calls)
 }
 
 // awaitHandOver ends the hand-over of a recovery when all processes that are not silent have handed over. It returns the orders
@@ -211,55 +210,78 @@ func (rc *recoverer) keysBefore(ctx context.Context, l *listing) ([]*cachedItem,
 func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, error) {
 	var abandoned []Reservation
 	at := make(map[ID]int)
-	for _, ci := range old {
-		for cursor := "0"; ; {
-			reply, err := sealScript.Run(ctx, r.base, ci.keysWithLead(), r.lead.Token, cursor).Slice()
-			if err != nil {
-				return nil, unavailable(err)
-			}
-			if len(reply) == 0 {
-				return nil, errOvertaken
-			}
-			d := decoder{reply: reply}
-			cursor = d.string()
-			pairs := d.strings()
-			if d.err != nil {
-				return nil, d.err
-			}
-			for i := 1; i < len(pairs); i += 2 {
-				if pairs[i-1] == sentinel {
-					continue
+	for part := range slices.Chunk(old, fullAtOnce) {
+		calls := make([]itemCall, len(part))
+		for i, ci := range part {
+			calls[i] = itemCall{ci, []any{r.lead.Token, "0"}}
+		}
+		for i, cmd := range r.runAll(ctx, sealScript, calls) {
+			for cursor := ""; cursor != "0"; {
+				if cursor != "" {
+					cmd = sealScript.Run(ctx, r.base, part[i].keysWithLead(), r.lead.Token, cursor)
 				}
-				reservation, err := ParseReservation([]byte(pairs[i]))
-				if errors.Is(err, errLaterVersion) { // this leader would delete it; one of that version rebuilds the sale
-					r.opts.Measures.NewerVersion(NewerRecord, 1)
+				reply, err := cmd.Slice()
+				if err != nil {
+					return nil, unavailable(err)
+				}
+				if len(reply) == 0 {
+					return nil, errOvertaken
+				}
+				d := decoder{reply: reply}
+				cursor = d.string()
+				pairs := d.strings()
+				if d.err != nil {
+					return nil, d.err
+				}
+				list, err := r.reservations(ctx, pairs)
+				if err != nil {
 					return nil, err
 				}
-				if err != nil { // logged only, so that it does not keep the sale closed
-					id, _ := ParseID(pairs[i-1])
-					r.opts.Logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", r.Shown(id, "").String()),
-						slog.Int("bytes", len(pairs[i])), slog.Any("error", err))
-					continue
+				for _, reservation := range list {
+					if earlier, twice := at[reservation.ID]; twice {
+						abandoned[earlier] = reservation
+						continue
+					}
+					at[reservation.ID] = len(abandoned)
+					abandoned = append(abandoned, reservation)
 				}
-				if earlier, twice := at[reservation.ID]; twice {
-					abandoned[earlier] = reservation
-					continue
-				}
-				at[reservation.ID] = len(abandoned)
-				abandoned = append(abandoned, reservation)
-			}
-			if cursor == "0" {
-				break
 			}
 		}
 	}
 	return r.uncommitted(ctx, abandoned)
 }
 
+// reservations parses pairs of order ids and reservations.
+func (r *recovery) reservations(ctx context.Context, pairs []string) ([]Reservation, error) {
+	var list []Reservation
+	for i := 1; i < len(pairs); i += 2 {
+		if pairs[i-1] == sentinel {
+			continue
+		}
+		reservation, err := ParseReservation([]byte(pairs[i]))
+		if errors.Is(err, errLaterVersion) { // this leader would delete it; one of that version rebuilds the sale
+			r.opts.Measures.NewerVersion(NewerRecord, 1)
+			return nil, err
+		}
+		if err != nil { // logged only, so that it does not keep the sale closed
+			id, _ := ParseID(pairs[i-1])
+			r.opts.Logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", r.Shown(id, "").String()),
+				slog.Int("bytes", len(pairs[i])), slog.Any("error", err))
+			continue
+		}
+		list = append(list, reservation)
+	}
+	return list, nil
+}
+
 // drop deletes the keys of earlier epochs. Scripts refuse missing keys in the same way as sealed ones.
 func (r *recovery) drop(ctx context.Context, old []*cachedItem) {
-	for _, ci := range old {
-		if err := dropScript.Run(ctx, r.base, ci.keysWithLead(), r.lead.Token).Err(); err != nil {
+	calls := make([]itemCall, len(old))
+	for i, ci := range old {
+		calls[i] = itemCall{ci, []any{r.lead.Token}}
+	}
+	for _, cmd := range r.runAll(ctx, dropScript, calls) {
+		if err := cmd.Err(); err != nil {
 			r.opts.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
 			return
 		}

@@ -101,10 +101,15 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	amended.StartsAt, amended.EndsAt = def.StartsAt.UTC(), def.EndsAt.UTC()
 	amended.RequiresUser, amended.Hold = def.RequiresUser, def.Hold
 	amended.Items = slices.Clone(s.Items)
+	defined := make(map[string]*Item, len(def.Items))
+	for i := range def.Items {
+		defined[def.Items[i].ID] = &def.Items[i]
+	}
 	for i, it := range s.Items {
-		next, ok := def.Item(it.ID)
+		next := defined[it.ID]
+		delete(defined, it.ID)
 		switch {
-		case !ok:
+		case next == nil:
 			return conflict("item %s is on sale and cannot be dropped", it.ID)
 		case next.Stock < it.Stock:
 			return conflict("the stock of item %s is %d and cannot shrink to %d", it.ID, it.Stock, next.Stock)
@@ -117,7 +122,7 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 		amended.Items[i].Number, amended.Items[i].HighestQuota, amended.Items[i].Room = it.Number, it.HighestQuota, it.Room
 	}
 	for _, it := range def.Items {
-		if _, ok := s.Item(it.ID); !ok {
+		if defined[it.ID] != nil {
 			amended.Items = append(amended.Items, it)
 		}
 	}

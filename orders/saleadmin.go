@@ -3,8 +3,10 @@ package orders
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +59,40 @@ func (a *saleAdmin) PutSale(ctx context.Context, d Definition) (status SaleStatu
 	}
 	status, err = a.apply(ctx, def.ID)
 	return status, created, err
+}
+
+// PutItem adds an item to a sale, or changes it, and leaves the others as they are. It returns ErrUnknownSale or an error of PutSale, and is
+// idempotent.
+func (a *saleAdmin) PutItem(ctx context.Context, sale string, item ItemDefinition) (status SaleStatus, added bool, err error) {
+	if err := item.validate("Item."); err != nil {
+		return SaleStatus{}, false, err
+	}
+	if !ValidName(sale) { // as for reread
+		return SaleStatus{}, false, ErrUnknownSale
+	}
+	for tried := int64(0); ; {
+		found, missing := a.store.Sales(ctx, []string{sale})
+		if missing == nil && len(found) == 0 {
+			missing = ErrUnknownSale
+		}
+		if missing != nil {
+			return SaleStatus{}, false, missing
+		}
+		d := found[0].Definition()
+		if d.Revision == tried {
+			return SaleStatus{}, false, err // the conflict is with the item
+		}
+		at := slices.IndexFunc(d.Items, func(it ItemDefinition) bool { return it.ID == item.ID })
+		if added = at < 0; added {
+			d.Items = append(d.Items, item)
+		} else {
+			d.Items[at] = item
+		}
+		if status, _, err = a.PutSale(ctx, d); !errors.Is(err, ErrConflict) {
+			return status, added, err
+		}
+		tried = d.Revision
+	}
 }
 
 // undisrupted returns ErrForceRequired if def would disrupt the sale. Otherwise it sets def's revision, unless def disrupts the sale in no
@@ -179,16 +215,25 @@ func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Cont
 // already has a leader is left to it: it may have orders by then.
 func (a *saleAdmin) introduce(ctx context.Context, stored Sale, added []string) error {
 	l := &listing{Sale: stored}
-	runs := make(serverRuns)
+	isNew := make(map[string]bool, len(added))
 	for _, id := range added {
-		it, _ := l.Item(id)
-		ci := a.newCachedItem(l, it)
+		isNew[id] = true
+	}
+	runs := make(serverRuns)
+	var calls []itemCall
+	for i := range l.Items {
+		if !isNew[l.Items[i].ID] {
+			continue
+		}
+		ci := a.newCachedItem(l, &l.Items[i])
 		fields, err := a.sales.definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
-		args := append([]any{stored.Epoch, l.forgetAt().UnixMilli()}, fields...)
-		if err := introduceScript.Run(ctx, a.base, ci.keysWithLead(), args...).Err(); err != nil {
+		calls = append(calls, itemCall{ci, append([]any{stored.Epoch, l.forgetAt().UnixMilli()}, fields...)})
+	}
+	for _, cmd := range a.runAll(ctx, introduceScript, calls) {
+		if err := cmd.Err(); err != nil {
 			return unavailable(err)
 		}
 	}
@@ -235,15 +280,18 @@ func (a *saleAdmin) apply(ctx context.Context, sale string) (SaleStatus, error) 
 	return a.sales.Sale(ctx, sale)
 }
 
-// configure updates one item in Redis to the catalog's revision.
-func (w *catalogWatch) configure(ctx context.Context, ci *cachedItem) error {
-	args := append([]any{ci.sale.Revision, ci.sale.forgetAt().UnixMilli()}, ci.settings()...)
-	reply, err := configureScript.Run(ctx, w.rdb, ci.keysWithLead(), args...).Int()
-	switch {
-	case err != nil:
-		return unavailable(err)
-	case reply < 0:
-		return w.forgotten(ci)
+// configure updates items in Redis to the catalog's revision, and returns the errors in the same order.
+func (w *catalogWatch) configure(ctx context.Context, items []*cachedItem) []error {
+	calls := make([]itemCall, len(items))
+	for i, ci := range items {
+		calls[i] = itemCall{ci, append([]any{ci.sale.Revision, ci.sale.forgetAt().UnixMilli()}, ci.settings()...)}
 	}
-	return nil
+	errs := make([]error, len(items))
+	for i, cmd := range w.runAll(ctx, configureScript, calls) {
+		reply, err := cmd.Int()
+		if errs[i] = unavailable(err); err == nil && reply < 0 {
+			errs[i] = w.forgotten(items[i])
+		}
+	}
+	return errs
 }

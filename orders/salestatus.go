@@ -56,28 +56,35 @@ func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error
 	return status, nil
 }
 
-// snapshots returns the items' snapshots, at most 200 ms old, in the order of the items; nil for an item that Redis does not have. Each item has
-// Options.Timeout: a thousand take longer.
+// snapshots returns the items' snapshots, at most 200 ms old when they were read, in the order of the items; nil for an item that Redis does not
+// have.
 func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, error) {
 	snapshots := make([]*snapshot, len(l.Items))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(64) // they share round trips
+	if w.over(&l.Sale) {
+		return snapshots, nil
+	}
+	var calls []itemCall
+	var at, from []int
 	for i, ci := range l.all() {
-		if w.over(&l.Sale) {
-			continue
-		}
 		if snapshots[i] = ci.snapshot.Load(); snapshots[i] != nil && time.Since(snapshots[i].at) < snapshotTTL {
 			continue
 		}
-		g.Go(func() (err error) {
-			snapshots[i], err = within(ctx, w.core, func(ctx context.Context) (*snapshot, error) { return w.readSnapshot(ctx, ci) })
-			if errors.Is(err, ErrRecovering) {
-				err = nil
-			}
-			return err
-		})
+		at, from = append(at, i), append(from, ci.known())
+		calls = append(calls, itemCall{ci, []any{from[len(from)-1], holdersChunk / perTrip, w.seen(ci)}})
 	}
-	return snapshots, g.Wait()
+	asked := time.Now()
+	for n, cmd := range w.runAll(ctx, snapshotScript, calls) {
+		ci := calls[n].item
+		g, err := w.tookSnapshot(ci, cmd, from[n], asked)
+		if err == nil && !g.complete {
+			g, err = w.readSnapshot(ctx, ci)
+		}
+		if err != nil && !errors.Is(err, ErrRecovering) {
+			return nil, err
+		}
+		snapshots[at[n]] = g
+	}
+	return snapshots, nil
 }
 
 // SaleState returns a sale in the state that its definition gives. Like SaleStates, it reads nothing.

@@ -56,7 +56,7 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 		items := w.remembered()
 		due, all := items, compared == nil
 		if !all {
-			due = changedSince(compared, items)
+			due = changedSince(compared, items, generation)
 			if time.Since(rotation.at) >= compareEvery {
 				due = append(due, rotation.turn(items)...)
 			}
@@ -83,11 +83,11 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 	})
 }
 
-// changedSince returns the items that are not in a catalog as they are now.
-func changedSince(c *catalog, items []*cachedItem) []*cachedItem {
+// changedSince returns the items that are not in a catalog as they are now, except those that this process, which changed them, has compared.
+func changedSince(c *catalog, items []*cachedItem, generation int64) []*cachedItem {
 	var changed []*cachedItem
 	for _, ci := range items {
-		if c.byNumber[ci.item.Number] != ci {
+		if c.byNumber[ci.item.Number] != ci && (ci.generation.Load() != generation || ci.revision.Load() != ci.sale.Revision) {
 			changed = append(changed, ci)
 		}
 	}
@@ -201,14 +201,12 @@ func someOf(names []string) string {
 func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost bool, err error) {
 	generation := w.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
 	failed := 0
-	for i, s := range w.look(ctx, items) {
+	seen := w.look(ctx, items)
+	w.update(ctx, items, seen)
+	for i, s := range seen {
 		ci := items[i]
 		if w.over(&ci.sale.Sale) {
 			continue
-		}
-		if s.err == nil && !s.lost && s.revision < ci.sale.Revision {
-			s.err = w.configure(ctx, ci)
-			ci.forget()
 		}
 		ci.unreadable.Store(s.err != nil)
 		switch {
@@ -221,6 +219,7 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 			lost = true
 		default:
 			ci.missing.Store(nil)
+			ci.revision.Store(ci.sale.Revision)
 			if ci.generation.Swap(generation) != generation {
 				ci.forget()
 			}
@@ -232,6 +231,21 @@ func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) (lost 
 		err = fmt.Errorf("%w: %w", errNoItem, err)
 	}
 	return lost, err
+}
+
+// update updates the items whose definition the servers have in an earlier revision, and records errors in seen.
+func (w *catalogWatch) update(ctx context.Context, items []*cachedItem, seen []sighting) {
+	var old []*cachedItem
+	var at []int
+	for i, s := range seen {
+		if ci := items[i]; s.err == nil && !s.lost && s.revision < ci.sale.Revision && !w.over(&ci.sale.Sale) {
+			old, at = append(old, ci), append(at, i)
+		}
+	}
+	for i, err := range w.configure(ctx, old) {
+		seen[at[i]].err = err
+		old[i].forget()
+	}
 }
 
 var errNoItem = errors.New("orders: no item could be compared with Redis")
@@ -248,17 +262,15 @@ type sighting struct {
 func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting {
 	seen := make([]sighting, len(items))
 	runs := make(serverRuns) // of each server, asked once
-	keys, args := make([][]string, len(items)), make([][]any, len(items))
+	calls, at := make([]itemCall, 0, len(items)), make([]int, 0, len(items))
 	for i, ci := range items {
 		var run string
 		if run, seen[i].err = w.runOf(ctx, ci.keys[itemKey], runs); seen[i].err == nil {
-			keys[i], args[i] = ci.keysWithLead(), []any{run, ci.sale.Epoch, ci.sale.EpochToken, w.seen(ci)}
+			calls, at = append(calls, itemCall{ci, []any{run, ci.sale.Epoch, ci.sale.EpochToken, w.seen(ci)}}), append(at, i)
 		}
 	}
-	for i, cmd := range w.runAll(ctx, lookScript, keys, args) {
-		if cmd == nil {
-			continue
-		}
+	for n, cmd := range w.runAll(ctx, lookScript, calls) {
+		i := at[n]
 		reply, err := cmd.Slice()
 		d := decoder{reply: reply}
 		if seen[i].lost = err == nil && len(reply) == 1; seen[i].lost {

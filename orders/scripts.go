@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,6 +55,9 @@ func script(name string) *redis.Script {
 // thousand in time, however often they are repeated.
 const perTrip = 100
 
+// fullAtOnce is perTrip for replies with uncommitted orders, of which an item may have thousands.
+const fullAtOnce = 16
+
 // pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own.
 func (c *core) pipelined(ctx context.Context, n int, add func(p redis.Pipeliner, i int)) (err error) {
 	for from := 0; from < n; from += perTrip {
@@ -67,25 +72,63 @@ func (c *core) pipelined(ctx context.Context, n int, add func(p redis.Pipeliner,
 	return err
 }
 
-// runAll runs a script once for each list of keys, and returns the commands; nil where keys is.
-func (c *core) runAll(ctx context.Context, script *redis.Script, keys [][]string, args [][]any) []*redis.Cmd {
-	cmds := make([]*redis.Cmd, len(keys))
-	run := func(script func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd, due func(i int) bool) {
-		_ = c.pipelined(ctx, len(keys), func(p redis.Pipeliner, i int) { // each command has its error
-			if due(i) {
-				cmds[i] = script(ctx, p, keys[i], args[i]...)
-			}
-		})
+// An itemCall is a call of a script whose keys are an item's, and its leader's.
+type itemCall struct {
+	item *cachedItem
+	args []any
+}
+
+// tripTries is how often a round trip of several is tried. Otherwise a server that is late once in a hundred round trips would never have all items
+// of a large sale.
+const tripTries = 5
+
+// runAll runs a script that may run twice for many items, and returns a command for each call, with its error. It repeats round trips that get no
+// answer, unless there is only one, until one has none after tripTries.
+func (c *core) runAll(ctx context.Context, script *redis.Script, calls []itemCall) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(calls))
+	tries := 1
+	if len(calls) > perTrip {
+		tries = tripTries
 	}
-	run(script.EvalSha, func(i int) bool { return keys[i] != nil })
-	unknown := func(i int) bool { return cmds[i] != nil && redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") }
-	for i := range cmds {
-		if unknown(i) {
-			run(script.Eval, unknown)
-			break
+	for from := 0; from < len(calls); from += perTrip {
+		trip := calls[from:min(from+perTrip, len(calls))]
+		replies := cmds[from:]
+		run := func(script func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd, due func(error) bool) {
+			_, _ = c.base.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
+				for i, call := range trip {
+					if replies[i] == nil || due(replies[i].Err()) {
+						replies[i] = script(ctx, p, call.item.keysWithLead(), call.args...)
+					}
+				}
+				return nil
+			})
+		}
+		some := func(is func(error) bool) bool {
+			return slices.ContainsFunc(replies[:len(trip)], func(cmd *redis.Cmd) bool { return is(cmd.Err()) })
+		}
+		for try := 1; ; try++ {
+			run(script.EvalSha, unanswered)
+			if some(unknownScript) { // the server has it for the next trip
+				run(script.Eval, unknownScript)
+			}
+			if !some(unanswered) {
+				break
+			}
+			if try >= tries || ctx.Err() != nil {
+				tries = 1 // the server does not answer
+				break
+			}
 		}
 	}
 	return cmds
+}
+
+func unknownScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// unanswered reports whether an error is not the server's.
+func unanswered(err error) bool {
+	var reply redis.Error
+	return err != nil && !errors.As(err, &reply)
 }
 
 // forgotten is the error for an item that Redis has lost or damaged: its sale is checked, and rebuilt.

@@ -198,8 +198,8 @@ type readStore interface {
 	Orders(ctx context.Context, f Filter) ([]Order, error)
 	// Holdings calls fn for every order of a sale whose units, quota or key are taken.
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
-	// Owners calls fn for each unit of an item that an order owns.
-	Owners(ctx context.Context, sale, item string, fn func(unit int, owner ID)) error
+	// Owners calls fn for each unit of some items of a sale that an order owns.
+	Owners(ctx context.Context, sale string, items []string, fn func(item string, unit int, owner ID)) error
 	// Latest returns the latest order of each buyer for an item, by the buyer's hash, of those that were not rejected.
 	Latest(ctx context.Context, sale, item string, buyers []string) (map[string]Order, error)
 	// Totals counts the orders of a sale.

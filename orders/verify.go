@@ -120,23 +120,24 @@ func (a *verifier) verifySale(ctx context.Context, l *listing, s *sieve) (map[in
 		return nil, sum, err
 	}
 	all := make(map[string]*verifiedItem, len(l.Items))
-	for i := range l.Items {
-		it := &l.Items[i]
+	for part := range slices.Chunk(l.all(), fullAtOnce) {
 		if a.over(&l.Sale) {
-			continue
+			break
 		}
-		b, err := a.readItem(ctx, l.cached[it.ID], newVerifiedItem(it, s, before[it.ID]))
-		if err != nil {
+		names := make([]string, len(part))
+		for i, ci := range part {
+			names[i] = ci.item.ID
+			all[ci.item.ID] = newVerifiedItem(ci.item, s, before[ci.item.ID])
+		}
+		if err := a.readItems(ctx, part, all); err != nil {
 			return nil, sum, err
 		}
-		if err := a.readUnitsAndBuyers(ctx, l.cached[it.ID], b); err != nil {
+		if err := a.store.Owners(ctx, l.ID, names, func(item string, unit int, owner ID) { all[item].addOwner(unit, owner) }); err != nil {
 			return nil, sum, err
 		}
-		if err := a.store.Owners(ctx, l.ID, it.ID, b.addOwner); err != nil {
-			return nil, sum, err
+		for _, name := range names {
+			sum.pending += all[name].pending
 		}
-		sum.pending += b.pending
-		all[it.ID] = b
 	}
 	after, err := a.returns(ctx, l.ID)
 	if err != nil {
@@ -207,20 +208,39 @@ func (a *verifier) returns(ctx context.Context, sale string) (map[string]map[ID]
 	return coming, nil
 }
 
-// readItem reads an item's counts and reservations in Redis.
-func (a *verifier) readItem(ctx context.Context, ci *cachedItem, b *verifiedItem) (*verifiedItem, error) {
-	args := []any{a.seen(ci)}
-	for id, r := range b.coming {
-		args = append(args, id.String(), r.BuyerHash)
+// readItems reads items in Redis.
+func (a *verifier) readItems(ctx context.Context, items []*cachedItem, into map[string]*verifiedItem) error {
+	calls := make([]itemCall, len(items))
+	for i, ci := range items {
+		args := []any{a.seen(ci)}
+		for id, r := range into[ci.item.ID].coming {
+			args = append(args, id.String(), r.BuyerHash)
+		}
+		calls[i] = itemCall{ci, args}
 	}
-	reply, err := verifyScript.Run(ctx, a.base, ci.keys, args...).Slice()
+	for i, cmd := range a.runAll(ctx, verifyScript, calls) {
+		b := into[items[i].item.ID]
+		buyers, err := a.readItem(cmd, items[i], b)
+		if err == nil && b.returned+buyers > 0 {
+			err = a.readUnitsAndBuyers(ctx, items[i], b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readItem reads an item's counts and reservations in a reply of verify.lua, and returns how many buyers it has.
+func (a *verifier) readItem(cmd *redis.Cmd, ci *cachedItem, b *verifiedItem) (buyers int, err error) {
+	reply, err := cmd.Slice()
 	switch {
 	case err != nil:
-		return nil, unavailable(err)
+		return 0, unavailable(err)
 	case len(reply) == 0:
-		return nil, a.forgotten(ci)
+		return 0, a.forgotten(ci)
 	case len(reply) == 1:
-		return nil, ErrRecovering
+		return 0, ErrRecovering
 	}
 	d := decoder{reply: reply}
 	b.stock, b.next, b.returned = int(d.int64()), int(d.int64()), int(d.int64())
@@ -231,11 +251,11 @@ func (a *verifier) readItem(ctx context.Context, ci *cachedItem, b *verifiedItem
 	for _, text := range d.strings() {
 		var id ID
 		if err := id.UnmarshalText([]byte(text)); err != nil {
-			return nil, err
+			return 0, err
 		}
 		b.kept = append(b.kept, id)
 	}
-	return b, d.err
+	return int(d.int64()), d.err
 }
 
 // withoutSentinel removes the sentinel of a list, or its value in a hash.

@@ -8,7 +8,11 @@
 -- One step, so that no leader opens what the next one has sealed. A server that was restarted may have kept the token, but not
 -- all of the loaded data.
 local it = leads(ARGV[1]) and read(ARGV[3])
-if not it or it.recovering ~= ARGV[1] or not is_server(it.server) then
+if not it or not is_server(it.server) then
+  return 0
+elseif not it.recovering then
+  return 1 -- this leader has opened it; the reply was lost
+elseif it.recovering ~= ARGV[1] then
   return 0
 end
 local now = now_ms() -- read before the first write, like everything else

@@ -3,7 +3,7 @@
 -- KEYS  prelude.lua
 -- ARGV  1 counts that the caller has seen, then order id and buyer's hash of each order whose units are being returned
 -- Reply {stock, next, number of returned units, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
---       whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
+--       whose units have not been returned yet}, number of buyers}, {'recovering'}, or {} when forgotten
 --
 -- One step: reads in parts would be inconsistent while the sale runs.
 local it = read(ARGV[1])
@@ -27,4 +27,5 @@ return {
   it.in_flight,
   redis.call('HLEN', pending) - it.marks,
   returning,
+  redis.call('HLEN', buyers) - it.marks,
 }

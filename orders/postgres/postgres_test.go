@@ -75,7 +75,7 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	must(t, <-ended)
 	// Counts of units from here on include this one.
 	owners := make(map[int]orders.ID)
-	must(t, s.Owners(t.Context(), r.Sale, r.Item, func(unit int, owner orders.ID) { owners[unit] = owner }))
+	must(t, s.Owners(t.Context(), r.Sale, []string{r.Item}, func(_ string, unit int, owner orders.ID) { owners[unit] = owner }))
 	if owners[r.Units[0]] != r.ID {
 		t.Errorf("owners %v when the hand-over has ended, want order %s", owners, r.ID)
 	}

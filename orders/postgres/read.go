@@ -174,17 +174,18 @@ func (s *Store) Unsettled(ctx context.Context, sale, item string) (unsettled boo
 }
 
 // Owners reads one snapshot, row by row.
-func (s *Store) Owners(ctx context.Context, sale, item string, fn func(unit int, owner orders.ID)) error {
-	rows, err := s.pool.Query(ctx, `SELECT unit, order_id FROM order_units WHERE sale = $1 AND item = $2`, sale, item)
+func (s *Store) Owners(ctx context.Context, sale string, items []string, fn func(item string, unit int, owner orders.ID)) error {
+	rows, err := s.pool.Query(ctx, `SELECT item, unit, order_id FROM order_units WHERE sale = $1 AND item = ANY($2)`, sale, items)
 	if err != nil {
 		return wrap("owners", err)
 	}
 	var (
+		item string
 		unit int
 		id   [16]byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&unit, &id}, func() error {
-		fn(unit, id)
+	_, err = pgx.ForEachRow(rows, []any{&item, &unit, &id}, func() error {
+		fn(item, unit, id)
 		return nil
 	})
 	return wrap("owners", err)

@@ -135,24 +135,33 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 			return nil, err
 		}
 	}
-	for _, it := range def.Items {
-		tag, err := tx.Exec(ctx, `
-			UPDATE items SET stock = $3, quota_per_buyer = $4, quota_ever = greatest(quota_ever, $4), in_flight_max = $5, final = $6 WHERE sale = $1 AND item = $2`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final)
-		if err != nil {
-			return nil, err
-		}
-		if tag.RowsAffected() == 1 {
-			continue
-		}
-		added = append(added, it.ID)
-		if _, err := tx.Exec(ctx, `
-			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final) VALUES ($1, $2, $3, $4, $4, $5, $6)`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final); err != nil {
-			return nil, err
-		}
+	// One slice a column, as unnest takes them.
+	n := len(def.Items)
+	items, stocks, quotas, most, final := make([]string, n), make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
+	for i, it := range def.Items {
+		items[i], stocks[i], quotas[i], most[i], final[i] = it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final
 	}
-	return added, nil
+	const defined = `unnest($2::text[], $3::integer[], $4::integer[], $5::integer[], $6::boolean[])
+		WITH ORDINALITY AS d (item, stock, quota_per_buyer, in_flight_max, final, place)`
+	if _, err := tx.Exec(ctx, `
+		UPDATE items i SET stock = d.stock, quota_per_buyer = d.quota_per_buyer, quota_ever = greatest(quota_ever, d.quota_per_buyer),
+			in_flight_max = d.in_flight_max, final = d.final
+		FROM `+defined+`
+		WHERE i.sale = $1 AND i.item = d.item
+			AND (i.stock, i.quota_per_buyer, i.in_flight_max, i.final) <> (d.stock, d.quota_per_buyer, d.in_flight_max, d.final)`,
+		def.ID, items, stocks, quotas, most, final); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, `
+		INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final)
+		SELECT $1, item, stock, quota_per_buyer, quota_per_buyer, in_flight_max, final FROM `+defined+`
+		WHERE NOT EXISTS (SELECT FROM items i WHERE i.sale = $1 AND i.item = d.item) ORDER BY place
+		RETURNING item`, // not ON CONFLICT, which would spend a number on each item that is there
+		def.ID, items, stocks, quotas, most, final)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // SetSwitch sets the switch. Closed is final.

@@ -193,21 +193,25 @@ func (s *Store) Unsettled(ctx context.Context, sale, item string) (unsettled boo
 }
 
 // Owners reads one snapshot, row by row.
-func (s *Store) Owners(ctx context.Context, sale, item string, fn func(unit int, owner orders.ID)) error {
-	err := each(ctx, s.db, func(rows *sql.Rows) error {
+func (s *Store) Owners(ctx context.Context, sale string, items []string, fn func(item string, unit int, owner orders.ID)) error {
+	list, err := json.Marshal(items)
+	if err != nil {
+		return wrap("owners", err)
+	}
+	err = each(ctx, s.db, func(rows *sql.Rows) error {
 		var (
-			unit int
-			text string
-			id   orders.ID
+			item, text string
+			unit       int
+			id         orders.ID
 		)
-		if err := rows.Scan(&unit, &text); err != nil {
+		if err := rows.Scan(&item, &unit, &text); err != nil {
 			return err
 		}
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return err
 		}
-		fn(unit, id)
+		fn(item, unit, id)
 		return nil
-	}, `SELECT unit, order_id FROM order_units WHERE sale = ? AND item = ?`, sale, item)
+	}, `SELECT item, unit, order_id FROM order_units WHERE sale = ? AND item IN (SELECT value FROM json_each(?))`, sale, string(list))
 	return wrap("owners", err)
 }

@@ -114,27 +114,29 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 		def.ID, def.StartsAt.UnixMilli(), def.EndsAt.UnixMilli(), def.RequiresUser, def.Hold.Milliseconds(), salt); err != nil {
 		return nil, err
 	}
-	for _, it := range def.Items {
-		res, err := tx.ExecContext(ctx, `
-			UPDATE items SET stock = ?3, quota_per_buyer = ?4, quota_ever = max(quota_ever, ?4), in_flight_max = ?5, final = ?6 WHERE sale = ?1 AND item = ?2`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final)
-		if err != nil {
-			return nil, err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 1 {
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		added = append(added, it.ID)
-		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final); err != nil {
-			return nil, err
-		}
+	list, err := json.Marshal(def.Items)
+	if err != nil {
+		return nil, err
 	}
-	return added, nil
+	const defined = `(SELECT key AS place, value ->> 'ID' AS item, value ->> 'Stock' AS stock, value ->> 'QuotaPerBuyer' AS quota_per_buyer,
+		value ->> 'InFlightMax' AS in_flight_max, value ->> 'Final' AS final FROM json_each(?2)) AS d`
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE items SET stock = d.stock, quota_per_buyer = d.quota_per_buyer, quota_ever = max(quota_ever, d.quota_per_buyer),
+			in_flight_max = d.in_flight_max, final = d.final
+		FROM `+defined+` WHERE items.sale = ?1 AND items.item = d.item`, def.ID, string(list)); err != nil {
+		return nil, err
+	}
+	err = each(ctx, tx, func(rows *sql.Rows) error {
+		var item string
+		err := rows.Scan(&item)
+		added = append(added, item)
+		return err
+	}, `
+		INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final)
+		SELECT ?1, item, stock, quota_per_buyer, quota_per_buyer, in_flight_max, final FROM `+defined+`
+		WHERE NOT EXISTS (SELECT 1 FROM items WHERE items.sale = ?1 AND items.item = d.item) ORDER BY place
+		RETURNING item`, def.ID, string(list))
+	return added, err
 }
 
 // SetSwitch sets the switch. Closed is final.

@@ -122,7 +122,7 @@ func (b *bench) want(got, want any, what string) {
 func (b *bench) owners(item string) map[int]orders.ID {
 	b.t.Helper()
 	list := make(map[int]orders.ID)
-	b.must(b.Owners(b.t.Context(), "spring", item, func(unit int, owner orders.ID) { list[unit] = owner }))
+	b.must(b.Owners(b.t.Context(), "spring", []string{item}, func(_ string, unit int, owner orders.ID) { list[unit] = owner }))
 	return list
 }
 

@@ -1,0 +1,84 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// lostReplies loses the replies of some round trips, whose commands run all the same.
+type lostReplies struct {
+	lose  func(trip int) bool
+	trips int
+}
+
+func (*lostReplies) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*lostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (l *lostReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if !strings.HasPrefix(cmds[0].Name(), "eval") { // a connection is prepared
+			return err
+		}
+		l.trips++
+		if l.lose(l.trips) {
+			err = errors.New("the connection is gone")
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// A script for many items is sent again where replies were lost, but not for ever.
+func TestLostRepliesOfManyItems(t *testing.T) {
+	opts, err := redis.ParseURL(testenv.StartRedis(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const items = 2*perTrip + 1
+	for name, tt := range map[string]struct {
+		lose              func(trip int) bool
+		trips, unanswered int
+	}{
+		"none": {func(int) bool { return false }, 4, 0}, // the first is for a server that does not know the script
+		"two":  {func(trip int) bool { return trip == 3 || trip == 4 }, 6, 0},
+		"all":  {func(int) bool { return true }, 2 + tripTries, items},
+	} {
+		lost := &lostReplies{lose: tt.lose}
+		client := redis.NewClient(opts)
+		client.AddHook(lost)
+		c := &core{opts: Options{Namespace: "test"}, base: client}
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		sale := &listing{Sale: Sale{ID: "sale", Epoch: 1}}
+		calls := make([]itemCall, items)
+		for i := range calls {
+			calls[i] = itemCall{c.newCachedItem(sale, &Item{ID: fmt.Sprint("item-", i)}), []any{"run", 1, "", "0 me 0"}}
+		}
+		failed := 0
+		for _, cmd := range c.runAll(t.Context(), lookScript, calls) {
+			if reply, err := cmd.Slice(); err != nil {
+				failed++
+			} else if len(reply) != 1 || reply[0] != "lost" {
+				t.Fatal(reply)
+			}
+		}
+		if failed != tt.unanswered || lost.trips != tt.trips {
+			t.Errorf("%s: %d items were not answered in %d round trips, want %d in %d", name, failed, lost.trips, tt.unanswered, tt.trips)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
