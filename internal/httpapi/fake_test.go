@@ -44,6 +44,7 @@ type fakeOrders struct {
 	list    []orders.Order
 	sales   []orders.SaleStatus
 	put     orders.Sale
+	item    orders.ItemDefinition
 	created bool
 	to      orders.Switch
 	checks  []orders.Check
@@ -170,6 +171,13 @@ func (f *fakeOrders) PutSale(_ context.Context, d orders.Definition) (orders.Sal
 	f.record(func() { f.put = def })
 	def.Switch = orders.SwitchDraft
 	return orders.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
+}
+
+func (f *fakeOrders) PutItem(_ context.Context, sale string, item orders.ItemDefinition) (orders.SaleStatus, bool, error) {
+	f.record(func() { f.item = item })
+	s, err := f.Sale(context.Background(), sale)
+	s.Items = []orders.Item{{ID: item.ID, Stock: item.Stock, QuotaPerBuyer: item.QuotaPerBuyer, InFlightMax: item.InFlightMax, Final: item.Final}}
+	return s, f.created, err
 }
 
 func (f *fakeOrders) RebuildSale(_ context.Context, sale string) (orders.SaleStatus, error) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -54,7 +55,9 @@ func humaProblem(status int, message string, errs []error) *problem.Problem {
 		if errors.As(err, &detailed) {
 			d := detailed.ErrorDetail()
 			v = problem.Violation{Location: input.Shortened(d.Location), Message: input.Shortened(d.Message)}
-			if at, message, ok := strings.Cut(d.Message, strictjson.Separator); ok {
+			if list, ok := d.Value.([]any); ok && strings.HasPrefix(d.Message, "expected array length") {
+				v.Message += fmt.Sprintf(", got %d", len(list))
+			} else if at, message, ok := strings.Cut(d.Message, strictjson.Separator); ok {
 				v = problem.Violation{Location: input.Shortened(at), Message: message}
 			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
 				v = problem.Violation{Location: input.Shortened(d.Location + "." + m[2]), Message: input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]])}

@@ -75,6 +75,60 @@ func TestPutSaleHostile(t *testing.T) {
 	}
 }
 
+func TestPutItem(t *testing.T) {
+	b := setup(t)
+	const path = "/v1/sales/flash/items/hat"
+	w := call(b.Internal(), "PUT", path, `{"stock":7}`)
+	if want := (orders.ItemDefinition{ID: "hat", Stock: 7, QuotaPerBuyer: 1, InFlightMax: 10_000}); w.Code != 200 || b.orders.item != want {
+		t.Errorf("%d %s: %+v, want %+v", w.Code, w.Body, b.orders.item, want)
+	}
+	b.orders.created = true
+	w = call(b.Internal(), "PUT", path, `{"stock":7,"quota_per_buyer":2,"in_flight_max":3,"final":true}`)
+	if want := (orders.ItemDefinition{ID: "hat", Stock: 7, QuotaPerBuyer: 2, InFlightMax: 3, Final: true}); w.Code != 201 || b.orders.item != want {
+		t.Errorf("%d %s: %+v, want %+v", w.Code, w.Body, b.orders.item, want)
+	}
+	if want := `{"item":"hat","stock":7,"free":0,"quota_per_buyer":2,"in_flight_max":3,"final":true}`; strings.TrimSpace(w.Body.String()) != want {
+		t.Errorf("%s, want %s", w.Body, want)
+	}
+	for body, at := range map[string]string{`{}`: "body", `{"stock":-1}`: "body.stock", `{"stock":1,"item":"hat"}`: "body.item"} {
+		if p := problemIn(t, call(b.Internal(), "PUT", path, body)); p.Status != 422 || p.Errors[0].Location != at {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/none/items/hat", `{"stock":7}`)); p.Reason != "unknown_sale" {
+		t.Errorf("%+v", p)
+	}
+	b.orders.err = failure.At(orders.ErrInvalid, "Item.ID", "must be a name")
+	if p := problemIn(t, call(b.Internal(), "PUT", path, `{"stock":7}`)); p.Status != 422 || p.Errors[0].Location != "path.item" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A sale has up to 10,000 items, and a definition with more is refused with both numbers.
+func TestPutLargeSale(t *testing.T) {
+	b := setup(t)
+	of := func(items int) string {
+		list := make([]string, items)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"item":"%s-%d","stock":10000000,"quota_per_buyer":1000,"in_flight_max":1000000,"final":true}`, strings.Repeat("x", 55), i)
+		}
+		return strings.Replace(definition, `{"item":"shoe","stock":10}`, strings.Join(list, ","), 1)
+	}
+	if w := call(b.Internal(), "PUT", "/v1/sales/flash", of(orders.MaxItems)); w.Code != 200 || len(b.orders.put.Items) != orders.MaxItems {
+		t.Errorf("%d %.200s: %d items", w.Code, w.Body, len(b.orders.put.Items))
+	}
+	p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/flash", of(orders.MaxItems+1)))
+	if p.Status != 422 || p.Errors[0].Location != "body.items" || !strings.Contains(p.Errors[0].Message, "10000") || !strings.Contains(p.Errors[0].Message, "10001") {
+		t.Errorf("%+v", p)
+	}
+	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", "{"+strings.Repeat(" ", maxSale), 1))); p.Status != 413 {
+		t.Errorf("%+v", p)
+	}
+	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/rooms/hall", `{"mode":"fifo"`+strings.Repeat(" ", maxBody)+"}")); p.Status != 413 {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestSwitches(t *testing.T) {
 	b := setup(t)
 	for verb, to := range map[string]orders.Switch{"open": "open", "pause": "paused", "close": "closed"} {

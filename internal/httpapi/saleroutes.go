@@ -43,7 +43,12 @@ var (
 		OperationID: "put-sale", Method: http.MethodPut, Path: "/v1/sales/{sale}", Summary: "Define a sale, or change it",
 		Description: "A change that shuts a sale while it is open (`starts_at` in the future, `ends_at` in the past), or that changes `requires_user` of a sale with orders, " +
 			"is 409 `force_required` without `?force=true`. The hours of a sale that is a draft, not started, paused or over change without it.",
-		Tags: tagOperating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
+		Tags: tagOperating, MaxBodyBytes: maxSale + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
+	}
+	putItemRoute = huma.Operation{
+		OperationID: "put-item", Method: http.MethodPut, Path: "/v1/sales/{sale}/items/{item}", Summary: "Add an item to a sale, or change it",
+		Description: "The other items stay as they are. As for the whole sale, the stock only grows, and a setting that is left out gets its default.",
+		Tags:        tagOperating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
 	}
 	verifyRoute = huma.Operation{
 		OperationID: "verify-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}/verify",
@@ -119,8 +124,11 @@ func (a *API) registerSales(docs huma.API) {
 	register(a, docs, auth.ForOperators, replayRoute, a.letters.Replay)
 	register(a, docs, auth.ForViewers, salesRoute, a.saleAdmin.Sales)
 	register(a, docs, auth.ForOperators, putSaleRoute, a.saleAdmin.PutSale)
-	responses := docs.OpenAPI().Paths[putSaleRoute.Path].Put.Responses
-	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
+	register(a, docs, auth.ForOperators, putItemRoute, a.saleAdmin.PutItem)
+	for _, path := range []string{putSaleRoute.Path, putItemRoute.Path} {
+		responses := docs.OpenAPI().Paths[path].Put.Responses
+		responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
+	}
 	register(a, docs, auth.ForOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.saleAdmin.SetSwitch(orders.SwitchOpen))
 	register(a, docs, auth.ForOperators, switchRoute("pause", "Pause a sale"), a.saleAdmin.SetSwitch(orders.SwitchPaused))
 	register(a, docs, auth.ForOperators, switchRoute("close", "End a sale for good"), a.saleAdmin.SetSwitch(orders.SwitchClosed))

@@ -10,6 +10,7 @@ import (
 
 const (
 	maxBody  = request.MaxBody
+	maxSale  = 2 << 20 // of a sale's definition: 10,000 items of 200 bytes
 	maxOrder = 4 << 10 // of an order's body: its sender may be anonymous, and parsing is the most expensive step of a refusal
 	maxWait  = 30 * time.Second
 )

@@ -64,6 +64,7 @@ func TestNamesThatCannotExist(t *testing.T) {
 // bodies are accepted by the operations that need one.
 var bodies = map[string]string{
 	"PUT /v1/sales/{sale}":               `{"starts_at":"SOON","ends_at":"SOON","items":[{"item":"a","stock":1}]}`,
+	"PUT /v1/sales/{sale}/items/{item}":  `{"stock":1}`,
 	"POST /v1/sales/{sale}/orders":       `{"item":"ticket"}`,
 	"POST /v1/orders/{order}/payment":    `{"reference":"r","outcome":"captured"}`,
 	"PUT /v1/rooms/{room}":               `{"mode":"fifo","starts_at":"SOON"}`,

@@ -148,7 +148,7 @@ var Kinds = []Kind{
 		TurnLapsed, 410, "turn-lapsed", "The turn is over",
 		"The time to claim it, or to use the pass, has ended. Joining again gives a place at the end of the queue.", 0, nil,
 	},
-	{TooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB, that of an order 4 KiB.", 0, nil},
+	{TooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB, that of an order 4 KiB, and that of a sale's definition 2 MiB.", 0, nil},
 	{UnsupportedMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send it with `Content-Type: application/json` and without Content-Encoding.", 0, nil},
 	{Expectation, 417, "expectation-failed", "The expectation cannot be met", "Leave out Expect, or send 100-continue.", 0, nil},
 	{Invalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},

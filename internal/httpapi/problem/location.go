@@ -26,8 +26,14 @@ var itemLocations = map[string]string{
 	"InFlightMax":   "in_flight_max",
 }
 
-// locationOf returns the place in a request of a Go field, such as body.items[0].stock of Items[0].Stock.
+// locationOf returns the place in a request of a Go field, such as body.items[0].stock of Items[0].Stock and body.stock of Item.Stock.
 func locationOf(field string) string {
+	if member, ok := strings.CutPrefix(field, "Item."); ok { // of orders.ItemDefinition
+		if member == "ID" {
+			return "path.item"
+		}
+		return "body." + itemLocations[member]
+	}
 	if index, member, ok := strings.Cut(field, "]."); ok {
 		return locations["Items"] + strings.TrimPrefix(index, "Items") + "]." + itemLocations[member]
 	}

@@ -22,6 +22,7 @@ type Admin struct {
 type Manager interface {
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 	PutSale(ctx context.Context, d orders.Definition) (sale orders.SaleStatus, created bool, err error)
+	PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (now orders.SaleStatus, added bool, err error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
 	RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Verify(ctx context.Context, sale string) ([]orders.Check, error)
@@ -35,7 +36,7 @@ type putSaleInput struct {
 		EndsAt       time.Time        `json:"ends_at"`
 		RequiresUser *bool            `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
 		HoldMS       *int64           `json:"hold_ms,omitempty" minimum:"0" maximum:"31536000000" default:"900000" doc:"Time to pay after the commit; 0: a confirmed order is final"`
-		Items        []itemDefinition `json:"items" minItems:"1" maxItems:"1000"`
+		Items        []itemDefinition `json:"items" minItems:"1" maxItems:"10000"`
 		Revision     int64            `json:"revision,omitempty" minimum:"1" doc:"Change the sale only if it is still of this revision; 409 otherwise"`
 	} `nameHint:"SaleDefinition"`
 }
@@ -60,11 +61,20 @@ func (f forced) MarshalJSON() ([]byte, error) {
 }
 
 type itemDefinition struct {
-	Item          string `json:"item"`
-	Stock         int    `json:"stock" minimum:"0" maximum:"10000000" doc:"Units on sale; only grows"`
-	QuotaPerBuyer int    `json:"quota_per_buyer,omitempty" minimum:"1" maximum:"1000" default:"1"`
-	InFlightMax   int    `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
-	Final         bool   `json:"final,omitempty" doc:"The stock grows no more, so that those who wait can be told when it is gone; it stays final"`
+	Item string `json:"item"`
+	ItemSettings
+}
+
+// ItemSettings are what operators decide about an item. It is exported because Huma finds no fields of other embedded types.
+type ItemSettings struct {
+	Stock         int  `json:"stock" minimum:"0" maximum:"10000000" doc:"Units on sale; only grows"`
+	QuotaPerBuyer int  `json:"quota_per_buyer,omitempty" minimum:"1" maximum:"1000" default:"1"`
+	InFlightMax   int  `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
+	Final         bool `json:"final,omitempty" doc:"The stock grows no more, so that those who wait can be told when it is gone; it stays final"`
+}
+
+func (s *ItemSettings) of(item string) orders.ItemDefinition {
+	return orders.ItemDefinition{ID: item, Stock: s.Stock, QuotaPerBuyer: s.QuotaPerBuyer, InFlightMax: s.InFlightMax, Final: s.Final}
 }
 
 // operatorSale is a sale in responses to operators.
@@ -105,10 +115,14 @@ func viewForOperator(s *orders.SaleStatus) operatorSale {
 		Sale: s.ID, State: s.State, Switch: s.Switch, Now: jsontime.Instant(s.Now), StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt),
 		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]operatorItem, len(s.Items)), Revision: s.Revision,
 	}
-	for i, it := range s.Items {
-		v.Items[i] = operatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final, Room: it.Room}
+	for i := range s.Items {
+		v.Items[i] = viewItem(s, &s.Items[i])
 	}
 	return v
+}
+
+func viewItem(s *orders.SaleStatus, it *orders.Item) operatorItem {
+	return operatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final, Room: it.Room}
 }
 
 func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
@@ -120,8 +134,8 @@ func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOut
 	if d.Hold == 0 {
 		d.Hold = orders.NoHold
 	}
-	for i, it := range in.Body.Items {
-		d.Items[i] = orders.ItemDefinition{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final}
+	for i := range in.Body.Items {
+		d.Items[i] = in.Body.Items[i].of(in.Body.Items[i].Item)
 	}
 	s, created, err := h.Orders.PutSale(context.WithoutCancel(ctx), d)
 	if err != nil {
@@ -129,6 +143,36 @@ func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOut
 	}
 	out := &operatorSaleOutput{Status: http.StatusOK, Body: viewForOperator(&s)}
 	if created {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+type putItemInput struct {
+	Sale string       `path:"sale" doc:"Name of the sale"`
+	Item string       `path:"item" doc:"Name of the item"`
+	Body ItemSettings `nameHint:"ItemSettings"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *putItemInput) AuditDetail() any { return in.Body }
+
+type operatorItemOutput struct {
+	Status int
+	Body   operatorItem
+}
+
+// PutItem adds an item to a sale, or changes it.
+func (h *Admin) PutItem(ctx context.Context, in *putItemInput) (*operatorItemOutput, error) {
+	s, added, err := h.Orders.PutItem(context.WithoutCancel(ctx), in.Sale, in.Body.of(in.Item))
+	if err != nil {
+		return nil, err
+	}
+	out := &operatorItemOutput{Status: http.StatusOK}
+	if it, ok := s.Item(in.Item); ok {
+		out.Body = viewItem(&s, it)
+	}
+	if added {
 		out.Status = http.StatusCreated
 	}
 	return out, nil
