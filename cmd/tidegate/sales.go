@@ -30,7 +30,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		}
 	}
 	cmd := calls(
-		getenv, "sales", "List, define, edit, open, pause, close and rebuild sales",
+		getenv, "sales", "List, define, edit, fill, open, pause, close and rebuild sales",
 		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns},
 		apiCall{ // the buyers' view of a sale has fewer fields, so the sale is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
@@ -57,7 +57,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},
 	)
-	cmd.AddCommand(editSaleCommand(getenv))
+	cmd.AddCommand(editSaleCommand(getenv), importSaleCall().command(getenv))
 	return cmd
 }
 
