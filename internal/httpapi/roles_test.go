@@ -106,6 +106,7 @@ var operationsByRole = map[string]string{
 		POST /v1/rooms/{x}/resume
 		POST /v1/rules/reload
 		PUT /v1/sales/{x}
+		PUT /v1/sales/{x}/items/{x}
 		POST /v1/sales/{x}/close
 		POST /v1/sales/{x}/open
 		POST /v1/sales/{x}/pause
