@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -326,10 +327,12 @@ func TestPlacesGivenUpBeforeTheDraw(t *testing.T) {
 		h.join(people(100)...)
 		leave := func(who ...string) {
 			t.Helper()
+			var leaving errgroup.Group // each waits for the next batch
 			for _, who := range who {
-				if err := h.rooms.Leave(t.Context(), name, user(who)); err != nil {
-					t.Fatal(err)
-				}
+				leaving.Go(func() error { return h.rooms.Leave(t.Context(), name, user(who)) })
+			}
+			if err := leaving.Wait(); err != nil {
+				t.Fatal(err)
 			}
 		}
 		stay := people(15)
