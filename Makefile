@@ -51,6 +51,7 @@ endif
 .PHONY: check
 check: RACE = 1
 check: VET = -vet=off # lint vets
+check: export GORACE = atexit_sleep_ms=100 # not a second at the end of each test binary and of each process that a test starts
 check: BUILD = go build # what lint and tests compile too; lint checks that the programs need no C
 check: setup lint compose build test ## what CI runs: lint, compose file, build, tests with -race
 
