@@ -145,6 +145,9 @@ func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snaps
 	for {
 		from, at := ci.known(), time.Now()
 		g, err := w.tookSnapshot(ci, snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk, w.seen(ci)), from, at)
+		if err == nil {
+			w.clock.read(g.now.UnixMilli())
+		}
 		if err != nil || g.complete {
 			return g, err
 		}
@@ -167,7 +170,6 @@ func (w *catalogWatch) tookSnapshot(ci *cachedItem, cmd *redis.Cmd, from int, at
 	}
 	d := decoder{reply: reply}
 	now := d.int64()
-	w.clock.read(now)
 	if len(reply) == 1 {
 		return nil, w.forgotten(ci)
 	}

@@ -3,8 +3,6 @@ package orders
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,24 +26,37 @@ func (r *recovery) load(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for part := range slices.Chunk(slices.Collect(maps.Values(loaders)), perTrip) {
-		calls := make([]itemCall, len(part))
-		for i, ld := range part {
-			if err := ld.addFree(ctx); err != nil {
-				return err
-			}
-			var err error
-			if calls[i], err = ld.call(ctx); err != nil {
-				return err
-			}
-		}
+	var (
+		part  []*loader
+		calls []itemCall
+		rows  int
+	)
+	send := func() error {
 		for i, cmd := range r.runAll(ctx, loadScript, calls) {
 			if err := part[i].loaded(cmd); err != nil {
 				return err
 			}
 		}
+		part, calls, rows = nil, nil, 0
+		return nil
 	}
-	return nil
+	for _, ld := range loaders {
+		if err := ld.addFree(ctx); err != nil {
+			return err
+		}
+		waiting := ld.waiting()
+		if rows+waiting > loadChunk || len(part) == perTrip {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		call, err := ld.call(ctx)
+		if err != nil {
+			return err
+		}
+		part, calls, rows = append(part, ld), append(calls, call), rows+waiting
+	}
+	return send()
 }
 
 // reserveLate moves late orders into the leader's epoch and commits them, while no other process can reserve. It returns those that
@@ -167,9 +178,12 @@ func (ld *loader) buyers(ctx context.Context) ([]any, error) {
 	return list, nil
 }
 
+// waiting returns how many rows wait for the next call.
+func (ld *loader) waiting() int { return max(len(ld.holders), len(ld.live), len(ld.free)) }
+
 // flush runs load.lua if many rows are waiting.
 func (ld *loader) flush(ctx context.Context) error {
-	if max(len(ld.holders), len(ld.live), len(ld.free)) < loadChunk {
+	if ld.waiting() < loadChunk {
 		return nil
 	}
 	call, err := ld.call(ctx)

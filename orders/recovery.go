@@ -215,11 +215,14 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 		for i, ci := range part {
 			calls[i] = itemCall{ci, []any{r.lead.Token, "0"}}
 		}
-		for i, cmd := range r.runAll(ctx, sealScript, calls) {
-			for cursor := ""; cursor != "0"; {
-				if cursor != "" {
-					cmd = sealScript.Run(ctx, r.base, part[i].keysWithLead(), r.lead.Token, cursor)
-				}
+		for i, cmd := range r.runMany(ctx, sealScript, calls, 1, false) {
+			scan := func(cursor string) *redis.Cmd {
+				return sealScript.Run(ctx, r.base, part[i].keysWithLead(), r.lead.Token, cursor)
+			}
+			if unanswered(cmd.Err()) { // the replies may be too long to arrive in time together
+				cmd = scan("0")
+			}
+			for {
 				reply, err := cmd.Slice()
 				if err != nil {
 					return nil, unavailable(err)
@@ -228,8 +231,7 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 					return nil, errOvertaken
 				}
 				d := decoder{reply: reply}
-				cursor = d.string()
-				pairs := d.strings()
+				cursor, pairs := d.string(), d.strings()
 				if d.err != nil {
 					return nil, d.err
 				}
@@ -245,6 +247,10 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, 
 					at[reservation.ID] = len(abandoned)
 					abandoned = append(abandoned, reservation)
 				}
+				if cursor == "0" {
+					break
+				}
+				cmd = scan(cursor)
 			}
 		}
 	}

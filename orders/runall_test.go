@@ -48,11 +48,13 @@ func TestLostRepliesOfManyItems(t *testing.T) {
 	const items = 2*perTrip + 1
 	for name, tt := range map[string]struct {
 		lose              func(trip int) bool
+		giveUp            bool
 		trips, unanswered int
 	}{
-		"none": {func(int) bool { return false }, 4, 0}, // the first is for a server that does not know the script
-		"two":  {func(trip int) bool { return trip == 3 || trip == 4 }, 6, 0},
-		"all":  {func(int) bool { return true }, 2 + tripTries, items},
+		"none":              {func(int) bool { return false }, true, 4, 0}, // the first is for a server that does not know the script
+		"two":               {func(trip int) bool { return trip == 3 || trip == 4 }, true, 6, 0},
+		"all":               {func(int) bool { return true }, true, tripTries, items},
+		"all of one server": {func(trip int) bool { return trip <= tripTries }, false, tripTries + 3, perTrip},
 	} {
 		lost := &lostReplies{lose: tt.lose}
 		client := redis.NewClient(opts)
@@ -67,7 +69,7 @@ func TestLostRepliesOfManyItems(t *testing.T) {
 			calls[i] = itemCall{c.newCachedItem(sale, &Item{ID: fmt.Sprint("item-", i)}), []any{"run", 1, "", "0 me 0"}}
 		}
 		failed := 0
-		for _, cmd := range c.runAll(t.Context(), lookScript, calls) {
+		for _, cmd := range c.runMany(t.Context(), lookScript, calls, tripTries, tt.giveUp) {
 			if reply, err := cmd.Slice(); err != nil {
 				failed++
 			} else if len(reply) != 1 || reply[0] != "lost" {

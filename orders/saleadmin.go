@@ -88,7 +88,11 @@ func (a *saleAdmin) PutItem(ctx context.Context, sale string, item ItemDefinitio
 		} else {
 			d.Items[at] = item
 		}
-		if status, _, err = a.PutSale(ctx, d); !errors.Is(err, ErrConflict) {
+		status, _, err = a.PutSale(ctx, d)
+		if invalid, ok := errors.AsType[*failure.Error](err); ok && errors.Is(err, ErrInvalid) {
+			err = failure.New(ErrInvalid, "%s", invalid.Text()) // of the sale, and no field of the item
+		}
+		if !errors.Is(err, ErrConflict) {
 			return status, added, err
 		}
 		tried = d.Revision
@@ -195,18 +199,19 @@ func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (SaleStatus, e
 
 const rebuildLook = 50 * time.Millisecond
 
-// lead runs fn as the sale's leader. It waits up to 10 seconds for another leader to finish.
+// lead runs fn as the sale's leader, for up to 25 seconds. It waits up to 10 seconds for another leader to finish.
 func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
-	const timeout = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	const wait, work = 10 * time.Second, 25 * time.Second
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, wait+work) // so that fn has the time to do all that it has begun
 	defer cancel()
 	for {
 		led, err := rc.tryLead(ctx, sale, fn)
 		if led || err != nil {
 			return err
 		}
-		if !periodic.Pause(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("%w: another process has been changing sale %s for %v", ErrUnavailable, sale, timeout)
+		if !periodic.Pause(ctx, 20*time.Millisecond) || time.Since(began) > wait {
+			return fmt.Errorf("%w: another process has been changing sale %s for %v", ErrUnavailable, sale, wait)
 		}
 	}
 }

@@ -73,18 +73,27 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 		calls = append(calls, itemCall{ci, []any{from[len(from)-1], holdersChunk / perTrip, w.seen(ci)}})
 	}
 	asked := time.Now()
-	for n, cmd := range w.runAll(ctx, snapshotScript, calls) {
+	var further errgroup.Group
+	further.SetLimit(64) // they share round trips
+	for n, cmd := range w.runMany(ctx, snapshotScript, calls, triesFor(len(calls)), true) {
 		ci := calls[n].item
 		g, err := w.tookSnapshot(ci, cmd, from[n], asked)
-		if err == nil && !g.complete {
-			g, err = w.readSnapshot(ctx, ci)
+		switch {
+		case err != nil && !errors.Is(err, ErrRecovering):
+			return nil, errors.Join(err, further.Wait())
+		case err != nil || g.complete:
+			snapshots[at[n]] = g
+		default: // it has more holders that are new to this process
+			further.Go(func() (err error) {
+				snapshots[at[n]], err = within(ctx, w.core, func(ctx context.Context) (*snapshot, error) { return w.readSnapshot(ctx, ci) })
+				if errors.Is(err, ErrRecovering) {
+					err = nil
+				}
+				return err
+			})
 		}
-		if err != nil && !errors.Is(err, ErrRecovering) {
-			return nil, err
-		}
-		snapshots[at[n]] = g
 	}
-	return snapshots, nil
+	return snapshots, further.Wait()
 }
 
 // SaleState returns a sale in the state that its definition gives. Like SaleStates, it reads nothing.

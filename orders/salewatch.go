@@ -269,7 +269,7 @@ func (w *catalogWatch) look(ctx context.Context, items []*cachedItem) []sighting
 			calls, at = append(calls, itemCall{ci, []any{run, ci.sale.Epoch, ci.sale.EpochToken, w.seen(ci)}}), append(at, i)
 		}
 	}
-	for n, cmd := range w.runAll(ctx, lookScript, calls) {
+	for n, cmd := range w.runMany(ctx, lookScript, calls, triesFor(len(calls)), false) {
 		i := at[n]
 		reply, err := cmd.Slice()
 		d := decoder{reply: reply}

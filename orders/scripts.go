@@ -58,16 +58,38 @@ const perTrip = 100
 // fullAtOnce is perTrip for replies with uncommitted orders, of which an item may have thousands.
 const fullAtOnce = 16
 
-// pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own.
+// tripTries is how often a round trip is tried where it is one of many, or nobody waits. Otherwise a server that is late once in a hundred round
+// trips would never have all items of a large sale.
+const tripTries = 5
+
+// triesFor returns how often a round trip for a request is tried that asks for n items.
+func triesFor(n int) int {
+	if n > perTrip {
+		return tripTries
+	}
+	return 1
+}
+
+// pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own. What gets no answer may be added and sent again.
 func (c *core) pipelined(ctx context.Context, n int, add func(p redis.Pipeliner, i int)) (err error) {
+	tries := triesFor(n)
 	for from := 0; from < n; from += perTrip {
-		_, failed := c.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := from; i < min(from+perTrip, n); i++ {
-				add(p, i)
+		for try := 1; ; try++ {
+			_, failed := c.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for i := from; i < min(from+perTrip, n); i++ {
+					add(p, i)
+				}
+				return nil
+			})
+			if unanswered(failed) && try < tries && ctx.Err() == nil {
+				continue
 			}
-			return nil
-		})
-		err = cmp.Or(err, failed)
+			if unanswered(failed) {
+				tries = 1 // the server does not answer
+			}
+			err = cmp.Or(err, failed)
+			break
+		}
 	}
 	return err
 }
@@ -78,49 +100,58 @@ type itemCall struct {
 	args []any
 }
 
-// tripTries is how often a round trip of several is tried. Otherwise a server that is late once in a hundred round trips would never have all items
-// of a large sale.
-const tripTries = 5
-
-// runAll runs a script that may run twice for many items, and returns a command for each call, with its error. It repeats round trips that get no
-// answer, unless there is only one, until one has none after tripTries.
+// runAll runs a script that may run twice for many items, and returns a command for each call, with its error. A round trip without an answer is
+// tried tripTries times; then all further calls have its error and are not sent.
 func (c *core) runAll(ctx context.Context, script *redis.Script, calls []itemCall) []*redis.Cmd {
-	cmds := make([]*redis.Cmd, len(calls))
-	tries := 1
-	if len(calls) > perTrip {
-		tries = tripTries
+	return c.runMany(ctx, script, calls, tripTries, true)
+}
+
+// runMany is runAll with another number of tries. If giveUp is false, further calls are tried once after a round trip that got no answer: other servers
+// may.
+func (c *core) runMany(ctx context.Context, script *redis.Script, calls []itemCall, tries int, giveUp bool) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, 0, len(calls))
+	for trip := range slices.Chunk(calls, perTrip) {
+		replies, answered := c.runTrip(ctx, script, trip, tries)
+		cmds = append(cmds, replies...)
+		if answered {
+			continue
+		}
+		if tries = 1; giveUp {
+			break
+		}
 	}
-	for from := 0; from < len(calls); from += perTrip {
-		trip := calls[from:min(from+perTrip, len(calls))]
-		replies := cmds[from:]
-		run := func(script func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd, due func(error) bool) {
-			_, _ = c.base.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
-				for i, call := range trip {
-					if replies[i] == nil || due(replies[i].Err()) {
-						replies[i] = script(ctx, p, call.item.keysWithLead(), call.args...)
-					}
-				}
-				return nil
-			})
-		}
-		some := func(is func(error) bool) bool {
-			return slices.ContainsFunc(replies[:len(trip)], func(cmd *redis.Cmd) bool { return is(cmd.Err()) })
-		}
-		for try := 1; ; try++ {
-			run(script.EvalSha, unanswered)
-			if some(unknownScript) { // the server has it for the next trip
-				run(script.Eval, unknownScript)
-			}
-			if !some(unanswered) {
-				break
-			}
-			if try >= tries || ctx.Err() != nil {
-				tries = 1 // the server does not answer
-				break
-			}
-		}
+	if left := len(calls) - len(cmds); left > 0 {
+		failed := cmds[slices.IndexFunc(cmds, func(cmd *redis.Cmd) bool { return unanswered(cmd.Err()) })]
+		cmds = append(cmds, slices.Repeat([]*redis.Cmd{failed}, left)...)
 	}
 	return cmds
+}
+
+// runTrip is runMany for one round trip, and reports whether every call got an answer.
+func (c *core) runTrip(ctx context.Context, script *redis.Script, calls []itemCall, tries int) (replies []*redis.Cmd, answered bool) {
+	replies = make([]*redis.Cmd, len(calls))
+	send := func(script func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd, due func(error) bool) {
+		_, _ = c.base.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
+			for i, call := range calls {
+				if replies[i] == nil || due(replies[i].Err()) {
+					replies[i] = script(ctx, p, call.item.keysWithLead(), call.args...)
+				}
+			}
+			return nil
+		})
+	}
+	some := func(is func(error) bool) bool {
+		return slices.ContainsFunc(replies, func(cmd *redis.Cmd) bool { return is(cmd.Err()) })
+	}
+	for try := 1; ; try++ {
+		send(script.EvalSha, unanswered)
+		if some(unknownScript) { // the server has it for the next trip
+			send(script.Eval, unknownScript)
+		}
+		if answered = !some(unanswered); answered || try >= tries || ctx.Err() != nil {
+			return replies, answered
+		}
+	}
 }
 
 func unknownScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }

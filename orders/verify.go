@@ -218,7 +218,10 @@ func (a *verifier) readItems(ctx context.Context, items []*cachedItem, into map[
 		}
 		calls[i] = itemCall{ci, args}
 	}
-	for i, cmd := range a.runAll(ctx, verifyScript, calls) {
+	for i, cmd := range a.runMany(ctx, verifyScript, calls, 1, false) {
+		if unanswered(cmd.Err()) { // the replies may be too long to arrive in time together
+			cmd = verifyScript.Run(ctx, a.base, items[i].keysWithLead(), calls[i].args...)
+		}
 		b := into[items[i].item.ID]
 		buyers, err := a.readItem(cmd, items[i], b)
 		if err == nil && b.returned+buyers > 0 {

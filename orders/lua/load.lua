@@ -4,12 +4,11 @@
 -- ARGV  1 the leader's token, 2 counts that the leader has seen, 3 the last unit handed out; then four lists, each preceded by
 --       its length:
 --       keys and orders, holders, buyers and marks, units that are free below the last
--- Reply {counts}, or {} when another leader has the item, or Redis does not have all that was
---       loaded before
+-- Reply {counts}, or {} when another leader has the item, or it is open, or Redis does not have all that was loaded before
 --
 -- One step: a leader that lost the item between a check and the write would mix its rows with those of the next leader.
 local it = leads(ARGV[1]) and read(ARGV[2])
-if not it then
+if not it or it.recovering ~= ARGV[1] then
   return {}
 end
 local at = 4

@@ -118,12 +118,13 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 	if err != nil {
 		return nil, err
 	}
-	const defined = `(SELECT key AS place, value ->> 'ID' AS item, value ->> 'Stock' AS stock, value ->> 'QuotaPerBuyer' AS quota_per_buyer,
-		value ->> 'InFlightMax' AS in_flight_max, value ->> 'Final' AS final FROM json_each(?2)) AS d`
-	if _, err := tx.ExecContext(ctx, `
+	// Otherwise the planner may read the whole list for each item.
+	const defined = `WITH d AS MATERIALIZED (SELECT key AS place, value ->> 'ID' AS item, value ->> 'Stock' AS stock,
+		value ->> 'QuotaPerBuyer' AS quota_per_buyer, value ->> 'InFlightMax' AS in_flight_max, value ->> 'Final' AS final FROM json_each(?2)) `
+	if _, err := tx.ExecContext(ctx, defined+`
 		UPDATE items SET stock = d.stock, quota_per_buyer = d.quota_per_buyer, quota_ever = max(quota_ever, d.quota_per_buyer),
 			in_flight_max = d.in_flight_max, final = d.final
-		FROM `+defined+` WHERE items.sale = ?1 AND items.item = d.item`, def.ID, string(list)); err != nil {
+		FROM d WHERE items.sale = ?1 AND items.item = d.item`, def.ID, string(list)); err != nil {
 		return nil, err
 	}
 	err = each(ctx, tx, func(rows *sql.Rows) error {
@@ -131,9 +132,9 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 		err := rows.Scan(&item)
 		added = append(added, item)
 		return err
-	}, `
+	}, defined+`
 		INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final)
-		SELECT ?1, item, stock, quota_per_buyer, quota_per_buyer, in_flight_max, final FROM `+defined+`
+		SELECT ?1, item, stock, quota_per_buyer, quota_per_buyer, in_flight_max, final FROM d
 		WHERE NOT EXISTS (SELECT 1 FROM items WHERE items.sale = ?1 AND items.item = d.item) ORDER BY place
 		RETURNING item`, def.ID, string(list))
 	return added, err
