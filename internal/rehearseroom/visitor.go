@@ -105,11 +105,12 @@ func (v *visitor) act(ctx context.Context, api *caller, o Options, path string, 
 		if v.ordered {
 			return nil
 		}
+		sent := time.Now()
 		if v.orderCode, err = v.order(ctx, api, o, "first"); err != nil {
 			return err
 		}
-		if v.ordered = v.orderCode == http.StatusAccepted; !v.ordered && !p.PassUntil.IsZero() && time.Now().After(p.PassUntil) {
-			v.inTime = false // the order may have come after the pass had ended, from a machine that is too slow for its crowd
+		if v.ordered = v.orderCode == http.StatusAccepted; refused(v.orderCode) && !p.PassUntil.IsZero() && sent.After(p.PassUntil) {
+			v.inTime = false // from a machine that is too slow for its crowd
 		}
 		v.twice, err = v.order(ctx, api, o, "second")
 	case "done", "lapsed", "left", "turned_away", "barred":
