@@ -63,6 +63,9 @@ func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, 
 // callWithin is the timeout of a call.
 const callWithin = 30 * time.Second
 
+// answerMost is more bytes than an answer has: a page of 1,000 sales, of which a hundred have 10,000 items.
+const answerMost = 256 << 20
+
 // send makes a call, with body as JSON unless it is nil, and returns the raw answer.
 func (a *internalAPI) send(ctx context.Context, method string, query url.Values, body any, path ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -72,9 +75,12 @@ func (a *internalAPI) send(ctx context.Context, method string, query url.Values,
 		return nil, err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMost))
 	if err != nil {
 		return nil, a.unanswered(resp.Request, err)
+	}
+	if len(answer) == answerMost {
+		return nil, fmt.Errorf("%s %s: the answer has more than %d MiB", method, resp.Request.URL, answerMost>>20)
 	}
 	return answer, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/strictjson"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -52,7 +53,7 @@ func importSaleCall() apiCall {
 		long: "Add the items of a CSV or NDJSON file to a sale, or change them, all at once or not at all. FILE - is stdin. CSV has a line of column names: " +
 			"item and stock, and if wanted quota_per_buyer, in_flight_max and final; NDJSON has an object with these fields per line. " +
 			"What a line leaves out stays as it is, or is the default for a new item. Items that are not in the file stay as they are. Stock can only grow.",
-		example: "  tidegate sales import summer catalogue.csv\n  printf 'item,stock\\nticket,500\\nposter,2000\\n' | tidegate sales import summer -",
+		example: "  tidegate sales import summer catalogue.csv\n  printf 'item,stock\\nticket,500\\n' | tidegate sales import summer -",
 		path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: saleNames,
 		flags: func(cmd *cobra.Command) { im.stdin = cmd.InOrStdin }, body: im.body, again: true, show: im.show,
 	}
@@ -209,17 +210,35 @@ func itemsOfNDJSON(text []byte, wrong wrongLine) (items []importedItem, err erro
 			continue
 		}
 		it := importedItem{line: line}
-		d := json.NewDecoder(bytes.NewReader(object))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&it); err != nil {
-			wrong(line, "must be an object with the fields %s: %v", strings.Join(importColumns, ", "), err)
-		} else if d.More() {
-			wrong(line, "has more than one object")
-		} else {
-			items = append(items, it)
+		var fields any // which strictjson checks in full
+		err := strictjson.Format.Unmarshal(object, &fields)
+		if err == nil {
+			err = onlyColumns(fields)
 		}
+		if err == nil {
+			err = json.Unmarshal(object, &it)
+		}
+		if err != nil {
+			wrong(line, "must be one object with the fields %s: %s", strings.Join(importColumns, ", "), strings.ReplaceAll(err.Error(), strictjson.Separator, " "))
+			continue
+		}
+		items = append(items, it)
 	}
 	return items, nil
+}
+
+// onlyColumns returns an error for a value that is no object, or has other fields.
+func onlyColumns(value any) error {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return errors.New("it is none")
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(importColumns, name) {
+			return fmt.Errorf("%q is unknown", name)
+		}
+	}
+	return nil
 }
 
 func itemsOfCSV(text []byte, wrong wrongLine) (items []importedItem, err error) {
