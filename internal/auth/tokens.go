@@ -26,6 +26,7 @@ type Tokens struct {
 	known     atomic.Pointer[[]Token]
 	published atomic.Bool    // one of them is published in this repository
 	allowed   bool           // published tokens are allowed
+	secrets   []string       // that no token may be
 	source    *reload.Source // nil: they are not from a file
 	file      string
 	log       *slog.Logger
@@ -52,9 +53,10 @@ func NewTokens(operator, metrics string) (*Tokens, error) {
 	return t, nil
 }
 
-// LoadTokens reads a YAML file: a list of name, role and token. allowDemo also accepts tokens that this repository publishes.
-func LoadTokens(path string, allowDemo bool, log *slog.Logger) (*Tokens, error) {
-	t := &Tokens{file: path, allowed: allowDemo, log: log}
+// LoadTokens reads a YAML file: a list of name, role and token. allowDemo also accepts tokens that this repository publishes. No token may be one
+// of the secrets: whoever has the token could sign what the secret signs.
+func LoadTokens(path string, allowDemo bool, log *slog.Logger, secrets ...string) (*Tokens, error) {
+	t := &Tokens{file: path, allowed: allowDemo, log: log, secrets: secrets}
 	t.source = reload.File("TOKENS_FILE", path, log, t.load)
 	return t, t.Reload()
 }
@@ -111,6 +113,8 @@ func (t *Tokens) load(content []byte) error {
 			return fmt.Errorf("auth: token %d must have %d to %d visible ASCII characters, without spaces, and not repeat a few: openssl rand -hex 32 makes one", i+1, minToken, maxToken)
 		case published.Is(l.Token) && !t.allowed:
 			return fmt.Errorf("auth: token %d is one that Tidegate's repository publishes; make one of your own (openssl rand -hex 32), or set ALLOW_DEMO_SECRETS=true", i+1)
+		case slices.Contains(t.secrets, l.Token):
+			return fmt.Errorf("auth: token %d is one of the secrets that the process signs with; make one of its own", i+1)
 		case hashes[hash]:
 			return fmt.Errorf("auth: token %d is the same as another one; each needs its own", i+1)
 		}

@@ -24,10 +24,11 @@ func TestTokenFileErrors(t *testing.T) {
 		"spaces":        "- {name: a, role: admit, token: hunter2 hunter2 hunter2}",
 		"same name":     "- {name: a, role: admit, token: hunter2hunter2hunter2}\n- {name: a, role: admit, token: 0123456789abcdef}",
 		"same token":    "- {name: a, role: admit, token: hunter2hunter2hunter2}\n- {name: b, role: operator, token: hunter2hunter2hunter2}",
+		"secret":        "- {name: a, role: admit, token: hunter2hunter2secret}",
 		"no YAML":       "- {name: a, role: admit, token: hunter2",
 		"wrong type":    "- {name: a, role: admit, token: [hunter2]}",
 	} {
-		_, err := LoadTokens(authtest.WriteTokens(t, content), false, slog.Default())
+		_, err := LoadTokens(authtest.WriteTokens(t, content), false, slog.Default(), "", "hunter2hunter2secret")
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}

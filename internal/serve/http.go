@@ -143,9 +143,10 @@ func (p *Process) addGate(cfg *config.Config, h *HTTP) (gate *admission.Gate, er
 
 // addTokens adds the tokens of the internal listener to a process; nil: there are none.
 func (p *Process) addTokens(cfg *config.Config) (tokens *auth.Tokens, err error) {
+	secrets := map[string]config.Secret{"SECRET": cfg.Secret, "SECRET_PREVIOUS": cfg.PreviousSecret, "JWT_SECRET": cfg.JWTSecret}
 	switch {
 	case cfg.TokensFile != "":
-		tokens, err = auth.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log)
+		tokens, err = auth.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log, string(cfg.Secret), string(cfg.PreviousSecret), string(cfg.JWTSecret))
 		if err != nil {
 			return nil, wrap("TOKENS_FILE", err)
 		}
@@ -157,7 +158,7 @@ func (p *Process) addTokens(cfg *config.Config) (tokens *auth.Tokens, err error)
 	if err != nil || tokens == nil {
 		return nil, err
 	}
-	for name, secret := range map[string]config.Secret{"SECRET": cfg.Secret, "SECRET_PREVIOUS": cfg.PreviousSecret, "JWT_SECRET": cfg.JWTSecret} {
+	for name, secret := range secrets {
 		if tokens.Contain(string(secret)) {
 			return nil, fmt.Errorf("%s must differ from every token: whoever has that token could sign what the secret signs", name)
 		}
