@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -115,6 +116,29 @@ func TestReferencesOfAnonymousOrders(t *testing.T) {
 			case role == "viewer":
 				reference = shown
 			}
+		}
+	}
+	for role, fields := range as { // page by page
+		var units []int
+		for cursor := ""; ; {
+			var page struct {
+				Items []order
+				Next  string `json:"next_cursor"`
+			}
+			servetest.Call("GET", internal+"/v1/sales/open-day/orders?limit=1&cursor="+cursor, "", fields...).Into(t, &page)
+			for _, o := range page.Items {
+				units = append(units, o.Units...)
+			}
+			if cursor = page.Next; cursor == "" {
+				break
+			}
+			at, err := base64.RawURLEncoding.DecodeString(cursor)
+			if text := fmt.Sprintf("%x", at); err != nil || role == "viewer" && (text == strings.ReplaceAll(id, "-", "") || text == strings.ReplaceAll(other, "-", "")) {
+				t.Errorf("a viewer's cursor is an order's id: %s, %v", text, err)
+			}
+		}
+		if slices.Sort(units); !slices.Equal(units, []int{1, 2, 3}) {
+			t.Errorf("%s finds the units %v page by page", role, units)
 		}
 	}
 	for role, fields := range as {

@@ -3,6 +3,7 @@ package livepage
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,8 +77,11 @@ func (r *Recorder) Answered(answer, rule string, took time.Duration, asked func(
 	ip := netaddr.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+req.Route, mostName), Answer: answer, Rule: rule})
+	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+ofAnOrder.ReplaceAllString(req.Route, "$1…"), mostName), Answer: answer, Rule: rule})
 }
+
+// ofAnOrder matches the path of an order: whoever knows the id of an anonymous one has it.
+var ofAnOrder = regexp.MustCompile(`^(/v1/orders/)[0-9A-Fa-f-]{36}`)
 
 // Maximum lengths of texts in a frame, in bytes.
 const (

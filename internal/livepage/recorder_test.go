@@ -81,6 +81,12 @@ func TestAFrameTellsOfSomeAnswersInFew(t *testing.T) {
 	if latest = r.take(); len(latest) != 1 || latest[0].Who != "192.0.2.1" {
 		t.Errorf("%+v", latest)
 	}
+	r.Answered(Admitted, "", time.Millisecond, func() admission.Request {
+		return admission.Request{Method: "POST", Route: "/v1/orders/0193509c-2c00-8001-8000-1234567890ab/cancel"}
+	})
+	if latest = r.take(); len(latest) != 1 || latest[0].What != "POST /v1/orders/…/cancel" {
+		t.Errorf("whoever sees the page can act for the buyer: %+v", latest)
+	}
 	if latest = r.take(); latest == nil || len(latest) != 0 {
 		t.Errorf("%+v", latest)
 	}

@@ -16,6 +16,8 @@ var locations = map[string]string{
 	"Key":      "header.Idempotency-Key",
 	// of a payment
 	"reference": "body.reference",
+	// of none
+	"": "body",
 }
 
 // itemLocations are the members of an item's definition.

@@ -36,7 +36,7 @@ type deadLetterView struct {
 
 // List lists them by id, and so by the time of their orders.
 func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Output[deadLetterView], error) {
-	after, err := afterOrder(in.Cursor)
+	after, err := afterOrder(ctx, h.Orders, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,9 @@ func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Outp
 		return nil, err
 	}
 	view := func(d *orders.DeadLetter) deadLetterView { return h.view(ctx, d) }
-	return paging.Of(list, len(list) == in.Limit, view, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
+	return paging.Of(list, len(list) == in.Limit, view, func(d *orders.DeadLetter) []byte {
+		return cursorAt(ctx, h.Orders, d.Reservation.ID, d.Reservation.Buyer)
+	}), nil
 }
 
 func (h *DeadLetters) view(ctx context.Context, d *orders.DeadLetter) deadLetterView {

@@ -35,7 +35,7 @@ func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*paging.Out
 
 func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*paging.Output[orderView], error) {
 	var err error
-	if q.After, err = afterOrder(in.Cursor); err != nil {
+	if q.After, err = afterOrder(ctx, h.Orders, in.Cursor); err != nil {
 		return nil, err
 	}
 	q.Limit = in.Limit
@@ -44,5 +44,5 @@ func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*p
 		return nil, err
 	}
 	view := func(o *orders.Order) orderView { return viewOrder(ctx, h.Orders, o, q.Viewer) }
-	return paging.Of(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
+	return paging.Of(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return cursorAt(ctx, h.Orders, o.ID, o.Buyer) }), nil
 }

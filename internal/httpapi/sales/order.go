@@ -94,7 +94,8 @@ func pollAfter(o *orders.Order) int64 {
 	return 0
 }
 
-func afterOrder(s string) (id orders.ID, err error) {
+// afterOrder returns the order that a cursor of this caller stands for.
+func afterOrder(ctx context.Context, names Namer, s string) (id orders.ID, err error) {
 	if s == "" {
 		return id, nil
 	}
@@ -102,5 +103,16 @@ func afterOrder(s string) (id orders.ID, err error) {
 	if err != nil || len(after) != len(id) {
 		return id, paging.InvalidCursor()
 	}
-	return orders.ID(after), nil
+	if id = orders.ID(after); request.Of(ctx).Guard != nil {
+		if id, err = names.ParseShown(id.String()); err != nil {
+			return id, paging.InvalidCursor()
+		}
+	}
+	return id, nil
+}
+
+// cursorAt returns the cursor after an order for this caller.
+func cursorAt(ctx context.Context, names Namer, id orders.ID, buyer string) []byte {
+	id = shown(ctx, names, id, buyer)
+	return id[:]
 }

@@ -35,10 +35,14 @@ func record(ctx context.Context, names Namer, o *orders.Order) {
 	}
 }
 
-// shownTo returns an order's id for the caller, or the reference of an anonymous order if the caller is one who only looks.
-func shownTo(ctx context.Context, names Namer, id orders.ID, buyer string) string {
+// shown returns an order's id for the caller, or the reference of an anonymous order if the caller is one who only looks.
+func shown(ctx context.Context, names Namer, id orders.ID, buyer string) orders.ID {
 	if r := request.Of(ctx); r.Guard == nil || r.Grant.Role.May(auth.ForServices) {
-		return id.String()
+		return id
 	}
-	return names.Shown(id, buyer).String()
+	return names.Shown(id, buyer)
+}
+
+func shownTo(ctx context.Context, names Namer, id orders.ID, buyer string) string {
+	return shown(ctx, names, id, buyer).String()
 }
