@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/bounded"
 	"github.com/tidegate/tidegate/internal/filewatch"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
@@ -45,9 +45,12 @@ func New(setting string, log *slog.Logger, read func(context.Context) ([]byte, e
 	return &Source{setting: setting, log: log, read: read, use: use}
 }
 
-// File returns the source of a setting that names one file. Errors of use get the path in front.
+// fileMost is more bytes than a file of tokens or keys has.
+const fileMost = 4 << 20
+
+// File returns the source of a setting that names one file, of at most 4 MiB. Errors of use get the path in front.
 func File(setting, path string, log *slog.Logger, use func([]byte) error) *Source {
-	read := func(context.Context) ([]byte, error) { return os.ReadFile(path) }
+	read := func(context.Context) ([]byte, error) { return bounded.File(path, fileMost) }
 	return New(setting, log, read, func(content []byte) error {
 		if err := use(content); err != nil {
 			return fmt.Errorf("%s: %w", path, err)

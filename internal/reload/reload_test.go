@@ -110,3 +110,29 @@ func TestWatch(t *testing.T) {
 		t.Errorf("used %q", got)
 	}
 }
+
+// TestStrangeFiles: a file that is too large, or is none, neither fills the memory nor blocks, and leaves the last good content in force.
+func TestStrangeFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	used := ""
+	s := reload.File("KEYS", path, slog.New(slog.DiscardHandler), func(b []byte) error { used = string(b); return nil })
+	load := func(write func() error) error {
+		t.Helper()
+		_ = os.RemoveAll(path)
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		return s.Load(t.Context())
+	}
+	if err := load(func() error { return os.WriteFile(path, []byte("good"), 0o600) }); err != nil {
+		t.Fatal(err)
+	}
+	for want, write := range map[string]func() error{
+		"is no file":        func() error { return os.Mkdir(path, 0o700) },
+		"more than 4194304": func() error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 4<<20+1), 0o600) },
+	} {
+		if err := load(write); err == nil || !strings.Contains(err.Error(), want) || !s.State().Failed || used != "good" {
+			t.Errorf("%v, %+v, in force %q; want %q", err, s.State(), used, want)
+		}
+	}
+}
