@@ -58,7 +58,7 @@ const perTrip = 100
 // fullAtOnce is perTrip for replies with uncommitted orders, of which an item may have thousands.
 const fullAtOnce = 16
 
-// tripTries is how often a round trip is tried where it is one of many, or nobody waits. Otherwise a server that is late once in a hundred round
+// tripTries is how often a round trip is tried where it is one of many, or no request waits. Otherwise a server that is late once in a hundred round
 // trips would never have all items of a large sale.
 const tripTries = 5
 

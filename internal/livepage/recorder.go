@@ -80,7 +80,7 @@ func (r *Recorder) Answered(answer, rule string, took time.Duration, asked func(
 	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+ofAnOrder.ReplaceAllString(req.Route, "$1…"), mostName), Answer: answer, Rule: rule})
 }
 
-// ofAnOrder matches the path of an order: whoever knows the id of an anonymous one has it.
+// ofAnOrder matches the path of an order: the id of an anonymous one is the right to it.
 var ofAnOrder = regexp.MustCompile(`^(/v1/orders/)[0-9A-Fa-f-]{36}`)
 
 // Maximum lengths of texts in a frame, in bytes.
