@@ -12,7 +12,7 @@ BUILD     = CGO_ENABLED=0 go build -trimpath
 MODULES   = bench contract deploy/gateways deploy/kubernetes tools # separate, so that the go.mod of the project needs none of their dependencies
 QUIET     = $(if $(ARGS),,@)
 GROUP     = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
-LONGEST   = ./internal/rehearseroom ./orders ./internal/httpapi ./cmd/api ./waitingroom ./internal/livepage ./semaphore # begun first: as the last ones they would run alone for minutes
+LONGEST   = ./internal/rehearseroom ./orders/shop ./internal/httpapi ./cmd/api ./waitingroom ./internal/livepage ./semaphore # begun first: as the last ones they would run alone for minutes
 LINT      = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 RELEASE   = GOTOOLCHAIN=$(shell sed -n 's/^FROM golang:\([0-9.]*\)-.*/go\1/p' Dockerfile) go run -C tools ./release
 COMPOSE   = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
@@ -60,7 +60,9 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 lint: ## static checks
 	go mod tidy -diff
 	CGO_ENABLED=0 go list -deps -f '{{""}}' ./cmd/...
+	GOOS=wasip1 GOARCH=wasm go build ./orders ./orders/shop ./waitingroom ./semaphore ./admission ./login # no part of them needs a process of its own
 	! grep -rnE --include='*.js' --include='*.html' --exclude='*.min.js' --exclude-dir=uplot '(inner|outer|insertAdjacent)HTML|HTMLUnsafe|srcdoc|document\.write|createContextualFragment|parseFromString|\beval\(|new Function' . # shops with require-trusted-types-for 'script' could not embed it
+	! grep -rnwE --include='*.go' --include='*.lua' --exclude='*_test.go' --exclude-dir=testdata '[Tt]old|[Hh]eard|[Uu]nheard|[Nn]obody|[Ss]ays|[Ss]aid|[Kk]nows|Because|[Pp]atience|[Cc]alm|[Bb]ulletin|[Pp]atrol|[Mm]ark|Deafen|sayCome|sayAgain' . | grep -v '"postgres", "nobody"' # riddles; plain words are states, describes, has, receives, no process, timeout. Unix has a user nobody
 	$(LINT) config verify
 	$(LINT) run ./...
 	$(LINT) run --build-tags failpoints ./orders/internal/failpoint
@@ -108,7 +110,7 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 		{ set +x; } 2>/dev/null; done
 
 .PHONY: mutants
-mutants: PURE ?= ./internal/seal ./internal/input ./internal/netaddr ./internal/strictjson ./internal/httpapi/paging ./internal/names ./internal/bounded ./internal/keyhash ./admission/store/internal/algorithm
+mutants: PURE ?= ./internal/seal ./internal/input ./internal/netaddr ./internal/strictjson ./internal/httpapi/response ./internal/names ./internal/bounded ./internal/keyhash ./admission/internal/algorithm
 mutants: ## change the packages without I/O in one place at a time, and list the changes that no test notices (PURE=./internal/seal)
 	$(foreach package,$(PURE),go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 1 --timeout-coefficient 20 --threshold-efficacy 80 $(package) &&) true
 
@@ -135,7 +137,7 @@ chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… 
 		$(if $(HOSTS),-hosts $(if $(MEASURE),-measure $(MEASURE)) $(if $(DURABILITY),-durability $(DURABILITY)) $(if $(SENTINEL),-sentinel)) $(ARGS)
 
 .PHONY: upgrade
-upgrade: OLD ?= 670b20f
+upgrade: OLD ?= 6647b23b
 upgrade: setup ## replace the programs of an older commit by those of this tree in the middle of a sale, and judge it (OLD=v0.1.0 REPORT=file)
 	go test -tags upgrade ./internal/upgrade -timeout 0 -count 1 -run '^TestUpgrade$$' -v -old $(OLD) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
 

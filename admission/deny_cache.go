@@ -33,7 +33,7 @@ type denyCache struct {
 	generations  [1 << 12]atomic.Uint32
 	hits, misses manyCounter
 
-	most    int // of pending: without Gate.Run nobody drains it
+	most    int // of pending, which only Gate.Run drains
 	mu      sync.Mutex
 	pending []*denial // guarded by mu: denials with refusals to be counted
 }
@@ -161,7 +161,7 @@ func (c *denyCache) drain() (denials []*denial, tallies []store.Tally) {
 	c.mu.Unlock()
 	for _, d := range denials {
 		t := d.tally
-		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), rules.TooMuch)), int(min(d.units.Swap(0), rules.TooMuch))
+		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), store.MaxLimit+1)), int(min(d.units.Swap(0), store.MaxLimit+1)) // fits, and is above every limit
 		tallies = append(tallies, t)
 	}
 	return denials, tallies

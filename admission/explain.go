@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/bans"
 )
@@ -38,7 +37,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		e.Ban = &b
 	}
 	var p plan
-	if err := p.fill(set, rules.Counting, &req); err != nil {
+	if err := p.fill(set.PlanCounting, &req); err != nil {
 		return Explanation{}, err
 	}
 	tallies, verdicts := p.tallies(g.keys, false)
@@ -49,10 +48,10 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		}
 		p.read(verdicts, counts)
 	}
-	for _, a := range set.Explain(&req) {
-		s := RuleState{Rule: a.Rule.Name, Applies: a.Why == "", Reason: a.Why}
+	for rule, why := range set.Explain(&req) {
+		s := RuleState{Rule: rule.Name, Applies: why == "", Reason: why}
 		for j := range p.Checks {
-			if p.Checks[j].Rule == a.Rule {
+			if p.Checks[j].Rule == rule {
 				s.Windows = append(s.Windows, verdicts[j])
 			}
 		}

@@ -179,7 +179,7 @@ func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *
 	}
 	p := plans.Get().(*plan)
 	defer p.release()
-	if err := p.fill(set, rules.Matching, &req); err != nil {
+	if err := p.fill(set.Plan, &req); err != nil {
 		return Decision{}, err
 	}
 	if req.ID == "" { // with an ID it may be a resend of an admitted request
@@ -225,7 +225,7 @@ func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *
 	d.At = counts[0].At
 	switch {
 	case !d.Admitted:
-		if req.ID == "" { // otherwise it may be the answer to an earlier request, which says nothing of now
+		if req.ID == "" { // a repeated ID may return an earlier request's result, which is outdated
 			g.remember(p, tallies, counts, verdicts)
 		}
 		if later != nil {
@@ -257,7 +257,7 @@ func (g *Gate) askUntil(ctx context.Context, call store.Call, deadline time.Time
 	if !g.breaker.Allows() {
 		return nil, errResting
 	}
-	p := &patience{Context: ctx, until: deadline}
+	p := &lazyDeadline{Context: ctx, until: deadline}
 	defer p.end(context.Canceled)
 	if call.Mode == store.Charge {
 		g.asked.add()

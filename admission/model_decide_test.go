@@ -33,7 +33,9 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 		if subject == "" {
 			continue
 		}
-		v := m.verdict(r, m.tally(r, subject), r.cost*req.Cost)
+		t := m.tally(r, subject)
+		before := *t
+		v := m.verdict(r, t, r.cost*req.Cost)
 		waived = append(waived, r.waives(req, v))
 		var record *modelRecord
 		if charge && req.ID != "" && r.kept(asked) {
@@ -42,6 +44,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 				record = nil
 			}
 			if record != nil {
+				*t = before // a record is read instead of the counter, which thus does not notice a clock that was set back
 				v = record.verdict
 				v.Limit, v.Shadow, v.Action = r.limit, r.shadow, r.action(v.Reason) // which are those of today
 			}

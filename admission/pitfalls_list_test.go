@@ -20,7 +20,7 @@ import (
 //	P3   every hit renews the window's end                 storetest.testPitfallP03HitsDoNotMoveTheEnd
 //	P4   a key without TTL locks out for ever              TestPitfall_P04
 //	P5   the old window's key counts in the new one        storetest.testPitfallP05TheOldWindowDoesNotCountInTheNew
-//	P6   rejected requests are counted                     storetest.testPitfallP06RejectedRequestsAreNotCounted, storetest.testRejectedUnitsCountWhereTheRuleSaysSo
+//	P6   rejected requests are counted                     storetest.testPitfallP06RejectedRequestsAreNotCounted, storetest.testRejectedUnitsCountWithCountRejected
 //	P7   the caller's clock                                TestRedisKeepsTheTime
 //	P8   times as floating-point numbers                   storetest.testPitfallP08TimesAreExact
 //	P9   redis.replicate_commands                          TestPitfall_P09_P20

@@ -29,9 +29,9 @@ func (p *plan) release() {
 	plans.Put(p)
 }
 
-// fill fills p by set.
-func (p *plan) fill(set *rules.Set, scope rules.Scope, req *Request) error {
-	if err := set.Plan(&p.Plan, scope, req); err != nil {
+// fill fills p by a method of the rules.
+func (p *plan) fill(by func(*rules.Plan, *Request) error, req *Request) error {
+	if err := by(&p.Plan, req); err != nil {
 		return failure.New(ErrInvalidRequest, "%v", err)
 	}
 	return nil
@@ -84,10 +84,7 @@ func (v *Verdict) refuse(reason Reason, r *rules.Effect) {
 func tallyOf(c *rules.WindowCheck, k *keyring, subject string, withID bool) store.Tally {
 	t := store.Tally{
 		Key: k.window(subject, c.Window.ID), Subject: subject, Algorithm: c.Window.Algorithm, Limit: c.Limit, Window: c.Window.Window,
-		Cost: c.Cost, Shadow: c.Rule.Shadow || c.Waived, CountRejected: c.Rule.CountRejected,
-	}
-	if t.Algorithm == store.GCRA {
-		t.Burst = c.Capacity()
+		Burst: c.Capacity(), Cost: c.Cost, Shadow: c.Rule.Shadow || c.Waived, CountRejected: c.Rule.CountRejected,
 	}
 	if b := c.Window.Base; b != nil {
 		t.Base = &store.Base{Key: t.Key + ":b", Limit: b.Limit, Window: b.Window}

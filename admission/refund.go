@@ -70,33 +70,6 @@ func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, e
 	return g.takeBack(ctx, store.Reset, req, rule)
 }
 
-// Erase removes the newest units from the sliding logs of some rules for the subject of req. units is the number of units by name of the
-// rule; only rules that match req are changed. Windows other than sliding logs stay. The error is ErrUnknownRule, ErrUnavailable or
-// ErrInvalidRequest.
-func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) error {
-	p, set, err := g.allMatching(&req)
-	if err != nil {
-		return err
-	}
-	for name, n := range units {
-		switch {
-		case !set.Has(name):
-			return fmt.Errorf("%w: %q", ErrUnknownRule, name)
-		case n < 0:
-			return failure.New(ErrInvalidRequest, "%d units of rule %s, should be 0 or more", n, name)
-		}
-	}
-	for i := range p.Checks {
-		p.Checks[i].Cost = units[p.Checks[i].Rule.Name]
-	}
-	p.Checks = slices.DeleteFunc(p.Checks, func(c rules.WindowCheck) bool { return c.Cost < 1 || c.Window.Algorithm != store.SlidingLog })
-	tallies, _ := p.tallies(g.keys, false)
-	if len(tallies) > 0 {
-		_, err = g.change(ctx, store.Call{Mode: store.Erase, Tallies: tallies})
-	}
-	return err
-}
-
 // takeBack applies a Refund or Reset to all counters of the subject of req, or to those of one rule if rule is not empty.
 func (g *Gate) takeBack(ctx context.Context, mode store.Mode, req Request, rule string) (Decision, error) {
 	if err := validate(&req); err != nil {
@@ -110,7 +83,7 @@ func (g *Gate) takeBack(ctx context.Context, mode store.Mode, req Request, rule 
 		return Decision{}, fmt.Errorf("%w: %q", ErrUnknownRule, rule)
 	}
 	var p plan
-	if err := p.fill(set, rules.Counting, &req); err != nil {
+	if err := p.fill(set.PlanCounting, &req); err != nil {
 		return Decision{}, err
 	}
 	p.Checks = slices.DeleteFunc(p.Checks, func(c rules.WindowCheck) bool { return rule != "" && c.Rule.Name != rule })

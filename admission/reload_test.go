@@ -211,6 +211,15 @@ func TestPitfall_P27_RulesFollowTheirLists(t *testing.T) {
 	}
 	write(t, f.path("lists/out.txt"), "10.0.0.0/33\n")
 	f.awaitsLog("out.txt:1:1: ")
+	write(t, f.path("lists/out.txt"), "") // a disk is full, or a program has failed
+	f.awaitsLog("out.txt:1:1: the file of list out has become empty")
+	if d := charge(t, f.gate, admission.Request{User: "ann"}); d.Admitted || !f.gate.Stats().RulesFailed {
+		t.Errorf("the list is emptied: %+v", d)
+	}
+	write(t, f.path("lists/out.txt"), "# none\n")
+	if _, err := f.gate.Reload(); err != nil || !charge(t, f.gate, admission.Request{User: "ann"}).Admitted {
+		t.Errorf("the list is empty on purpose: %v", err)
+	}
 }
 
 func TestReload(t *testing.T) {

@@ -151,7 +151,7 @@ func TestFilesWithoutRules(t *testing.T) {
 		if d, err := g.Charge(t.Context(), admission.Request{User: "u"}); err != nil || !d.Admitted {
 			t.Errorf("%s: %+v %v", text, d, err)
 		}
-		if warnings := rules.Lint(set, true); len(warnings) > 1 {
+		if warnings := rules.Lint(set, rules.Server{TrustedProxies: true}); len(warnings) > 1 {
 			t.Errorf("%s: %v", text, warnings)
 		}
 	}

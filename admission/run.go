@@ -10,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/pubsub"
 )
 
 const (
@@ -55,13 +56,12 @@ func (g *Gate) listen(ctx context.Context) {
 	if !g.denied.remembers() {
 		return
 	}
-	for ctx.Err() == nil {
-		if err := g.store.Listen(ctx, g.keys.channel(), g.denied.clear); err != nil {
-			g.opts.Logger.Warn("admission: not told what is taken back, refusals may last a second longer", "error", err)
-			periodic.Pause(ctx, time.Second)
-		}
-		g.denied.clear("") // notices may have been missed
-	}
+	_ = pubsub.Follow(ctx, time.Second, func() error {
+		defer g.denied.clear("") // notices may have been missed
+		return g.store.Listen(ctx, g.keys.channel(), g.denied.clear)
+	}, func(err error) {
+		g.opts.Logger.Warn("admission: notices of what is taken back are not received; refusals may last a second longer", "error", err)
+	})
 }
 
 // flush counts in the store the refusals that were made without asking it.
@@ -100,6 +100,6 @@ func (g *Gate) flush(ctx context.Context) {
 
 const (
 	flushBatch   = 100             // counters that one script updates: takes Redis less than a millisecond
-	flushTimeout = time.Second     // of a batch: nobody waits for it
-	flushWithin  = 5 * time.Second // of all: a stop does
+	flushTimeout = time.Second     // of a batch, for which no caller waits
+	flushWithin  = 5 * time.Second // of all, for which a stop waits
 )

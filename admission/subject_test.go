@@ -43,7 +43,7 @@ rules:
 			{User: user + device, Session: session + plan},
 		} {
 			var p rules.Plan
-			if err := set.Plan(&p, rules.Counting, &req); err != nil {
+			if err := set.PlanCounting(&p, &req); err != nil {
 				t.Fatal(err)
 			}
 			for i := range p.Checks {

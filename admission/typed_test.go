@@ -119,8 +119,8 @@ func TestWrongTypedRules(t *testing.T) {
 	valid := rules.Rule{Name: "api", Subject: rules.User, Limit: 2, Window: time.Minute}
 	for want, change := range map[string]func(r *rules.Rule){
 		`rule "": name should be a text`: func(r *rules.Rule) { r.Name = "" },
-		`rule "api": limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "-2"`: func(r *rules.Rule) { r.Limit = -2 },
-		`rule "api": window should be a duration of whole milliseconds`:                                        func(r *rules.Rule) { r.Window = time.Microsecond },
+		`rule "api": limit should be a whole number from 0 (denies all) to 1000000000, or unlimited, here is "-2"`: func(r *rules.Rule) { r.Limit = -2 },
+		`rule "api": window should be a duration of whole milliseconds`:                                            func(r *rules.Rule) { r.Window = time.Microsecond },
 		`here is "both 1m0s and day"`:                                 func(r *rules.Rule) { r.Calendar = rules.Day },
 		`here is "both Limit and Tiers"`:                              func(r *rules.Rule) { r.Tiers = map[string]int{"gold": 1} },
 		`rule "api" has no subject`:                                   func(r *rules.Rule) { r.Subject = "" },

@@ -32,7 +32,7 @@
 local call = redis.call
 local state, known, changes, ends, events, alive = unpack(KEYS)
 local channel, process, since = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local most, page, told, kept = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local most, page, event_page, kept = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local now = tonumber(ARGV[1])
 if now == 0 then
   local time = call('TIME')
@@ -263,15 +263,15 @@ for _, target in ipairs(asked) do
   if ban then add(target, ban) end
 end
 
-local untold = {}
-if told > 0 then
-  for _, event in ipairs(call('ZRANGE', events, 0, told - 1)) do
+local page_of_events = {}
+if event_page > 0 then
+  for _, event in ipairs(call('ZRANGE', events, 0, event_page - 1)) do
     local ok, values = pcall(cmsgpack.unpack, event)
     if ok and type(values) == 'table' and #values == 9 then
-      for _, v in ipairs(values) do untold[#untold + 1] = v end
+      for _, v in ipairs(values) do page_of_events[#page_of_events + 1] = v end
     else
       call('ZREM', events, event)
     end
   end
 end
-return { origin, now, upto, math.max(1, call('ZCARD', alive)), more, lifted, bans, untold }
+return { origin, now, upto, math.max(1, call('ZCARD', alive)), more, lifted, bans, page_of_events }

@@ -50,7 +50,7 @@ type List struct {
 func NewList(store Store, opts Options) *List {
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
 	if opts.Allow == nil {
-		opts.Allow = func() Allowlist { return nobody{} }
+		opts.Allow = func() Allowlist { return emptyAllowlist{} }
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -67,10 +67,10 @@ func NewList(store Store, opts Options) *List {
 // keyOfBans returns the prefix of all keys of the bans in a namespace, which is also the channel on which changes are announced.
 func keyOfBans(namespace string) string { return cmp.Or(namespace, defaultNamespace) + ":{bans}" }
 
-// nobody is an empty Allowlist.
-type nobody struct{}
+// An emptyAllowlist protects no one.
+type emptyAllowlist struct{}
 
-func (nobody) NeverBanned(string, string, netip.Addr) string { return "" }
+func (emptyAllowlist) NeverBanned(string, string, netip.Addr) string { return "" }
 
 // now is the time by which this process ends bans, in ns since the list was made.
 func (l *List) now() int64 { return int64(l.opts.Now().Sub(l.start)) }

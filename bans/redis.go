@@ -4,19 +4,18 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed"
-	"errors"
+	"embed"
 	"fmt"
-	"time"
 
+	"github.com/tidegate/tidegate/internal/pubsub"
 	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 var (
 	//go:embed bans.lua
-	bansLua string
+	files embed.FS
 
-	bansScript = redisscript.New(redisscript.Try+bansLua, "HEXISTS", "HGET", "HGETALL", "HLEN", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE")
+	bansScript = redisscript.New("bans exchange", redisscript.Join(files, "try", "bans"), "HEXISTS", "HGET", "HGETALL", "HLEN", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE")
 )
 
 // A RedisStore keeps bans in Redis 6.2 or newer. Make it with NewRedisStore; it is safe for concurrent use.
@@ -33,7 +32,7 @@ func NewRedisStore(rdb redisscript.Client) *RedisStore { return &RedisStore{rdb:
 
 // Listen implements Store. On a Client without Pub/Sub it only waits. The error is the connection's.
 func (s *RedisStore) Listen(ctx context.Context, key string, changed func(string)) error {
-	if err := redisscript.Listen(ctx, redisscript.Unwrap(s.rdb), key, changed); err != nil {
+	if err := pubsub.Listen(ctx, pubsub.Of(redisscript.Unwrap(s.rdb)), key, changed); err != nil {
 		return fmt.Errorf("bans: %w", err)
 	}
 	return nil
@@ -79,76 +78,33 @@ func (s *RedisStore) exchange(ctx context.Context, key string, news *News) (Stat
 		args = append(args, t.key())
 	}
 	keys := []string{key + ":state", key + ":known", key + ":changes", key + ":ends", key + ":events", key + ":alive"}
-	reply, err := bansScript.Run(ctx, s.rdb, keys, args...)
-	if err != nil {
-		return State{}, err
-	}
-	return decodeBans(reply)
+	return decodeBans(bansScript.Run(ctx, s.rdb, keys, args...))
 }
 
-// A replyReader decodes the script's reply value by value, and records whether a value had the wrong type.
-type replyReader struct {
-	values []any
-	wrong  bool
-}
-
-func (r *replyReader) next() any {
-	if len(r.values) == 0 {
-		r.wrong = true
-		return nil
-	}
-	v := r.values[0]
-	r.values = r.values[1:]
-	return v
-}
-
-func (r *replyReader) text() string {
-	s, ok := r.next().(string)
-	r.wrong = r.wrong || !ok
-	return s
-}
-
-func (r *replyReader) number() int64 {
-	n, ok := r.next().(int64)
-	r.wrong = r.wrong || !ok
-	return n
-}
-
-func (r *replyReader) time() time.Time { return time.UnixMicro(r.number()) }
-
-func (r *replyReader) list() *replyReader {
-	values, ok := r.next().([]any)
-	r.wrong = r.wrong || !ok
-	return &replyReader{values: values}
-}
-
-func (r *replyReader) ban() Ban {
+func decodeBan(r *redisscript.Reply) Ban {
 	return Ban{
-		Target: parseKey(r.text()), Reason: r.text(), Rule: r.text(),
-		Since: r.time(), Until: r.time(), Times: int(r.number()),
+		Target: parseKey(r.Text()), Reason: r.Text(), Rule: r.Text(),
+		Since: r.Time(), Until: r.Time(), Times: int(r.Int()),
 	}
 }
 
-var errReply = errors.New("bans: unexpected reply of the script")
-
-func decodeBans(reply []any) (State, error) {
-	r := &replyReader{values: reply}
+func decodeBans(r redisscript.Reply) (State, error) {
 	state := State{
-		Origin: r.text(), At: r.time(), Cursor: r.number(), Processes: int(r.number()), More: r.number() == 1, Lifted: int(r.number()),
+		Origin: r.Text(), At: r.Time(), Cursor: r.Int(), Processes: int(r.Int()), More: r.Int() == 1, Lifted: int(r.Int()),
 	}
-	bans, events := r.list(), r.list()
-	for len(bans.values) > 0 && !bans.wrong {
-		b := bans.ban()
-		b.Change = bans.number()
+	bans, events := r.List(), r.List()
+	for bans.Len() > 0 && bans.Err() == nil {
+		b := decodeBan(&bans)
+		b.Change = bans.Int()
 		state.Bans = append(state.Bans, b)
 	}
-	for len(events.values) > 0 && !events.wrong {
-		e := Event{ID: events.text(), At: events.time(), Lifted: events.number() == 1}
-		e.Ban = events.ban()
+	for events.Len() > 0 && events.Err() == nil {
+		e := Event{ID: events.Text(), At: events.Time(), Lifted: events.Int() == 1}
+		e.Ban = decodeBan(&events)
 		state.Events = append(state.Events, e)
 	}
-	if r.wrong || bans.wrong || events.wrong || len(r.values) > 0 {
-		return State{}, fmt.Errorf("%w: %.200q", errReply, fmt.Sprint(reply...))
+	if err := cmp.Or(r.Expect(0), bans.Err(), events.Err()); err != nil {
+		return State{}, err
 	}
 	return state, nil
 }

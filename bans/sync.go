@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/pubsub"
 )
 
 const (
@@ -28,12 +29,11 @@ func (l *List) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		for ctx.Err() == nil {
-			if err := l.store.Listen(ctx, l.key, func(string) { l.requestSync() }); err != nil {
-				l.opts.Logger.Warn("bans: notices of changes are not received; changes may take up to five seconds", "error", err)
-				periodic.Pause(ctx, time.Second)
-			}
-		}
+		_ = pubsub.Follow(ctx, time.Second, func() error {
+			return l.store.Listen(ctx, l.key, func(string) { l.requestSync() })
+		}, func(err error) {
+			l.opts.Logger.Warn("bans: notices of changes are not received; changes may take up to five seconds", "error", err)
+		})
 	})
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()

@@ -22,7 +22,7 @@ const (
 	widest6, narrowest6 = 16, 64
 )
 
-// ParseTarget makes a target canonical. The error is ErrInvalid and says which form is valid.
+// ParseTarget makes a target canonical. The error is ErrInvalid and names the valid form.
 func ParseTarget(kind, value string) (Target, error) {
 	t := Target{Kind(kind), value}
 	switch t.Kind {

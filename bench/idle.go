@@ -50,7 +50,7 @@ func (r *run) atRest(ctx context.Context) error {
 		tab.add(cells...)
 	}
 	r.keep("idle", figures)
-	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale, or as many as the name says", r.size.idle))
+	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale, or as many as the name states", r.size.idle))
 	return nil
 }
 

@@ -17,7 +17,7 @@ const (
 	most        = 512 // connections of an open-loop crowd
 	warmUp      = 500 // orders
 	manyUnits   = 10_000_000
-	calm        = 100 // orders a second, far below any peak
+	lowRate     = 100 // orders a second, far below any peak
 )
 
 // An orderTurn is one turn of one stack: a peak until all orders are committed, then half of that rate at fixed moments, then a
@@ -46,8 +46,8 @@ type orderTurn struct {
 	ConfirmedP50    time.Duration `json:"half_confirmed_p50_ns"`
 	ConfirmedP99    time.Duration `json:"half_confirmed_p99_ns"`
 
-	CalmCPU map[string]float64 `json:"calm_cpu_us_per_order"` // by process
-	CalmSum float64            `json:"calm_cpu_us_per_order_sum"`
+	LowCPU map[string]float64 `json:"low_cpu_us_per_order"` // by process
+	LowSum float64            `json:"low_cpu_us_per_order_sum"`
 
 	Scripts       []stack.Share `json:"redis_scripts"`
 	ScriptsOrders int64         `json:"redis_scripts_orders"`
@@ -72,7 +72,7 @@ func (r *run) orderTurn(ctx context.Context, st *stack.Stack) (t orderTurn, err 
 	if err := s.half(ctx, r.size.half, &t); err != nil {
 		return t, err
 	}
-	if err := s.calm(ctx, 4*r.size.half, &t); err != nil {
+	if err := s.low(ctx, 4*r.size.half, &t); err != nil {
 		return t, err
 	}
 	var unfinished error
@@ -171,11 +171,11 @@ func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) err
 	}
 }
 
-// calm places a hundred orders a second. What the stack uses at rest is part of it.
-func (s *shop) calm(ctx context.Context, length time.Duration, t *orderTurn) error {
+// low places a hundred orders a second. What the stack uses at rest is part of it.
+func (s *shop) low(ctx context.Context, length time.Duration, t *orderTurn) error {
 	before := s.meter()
-	n, err := s.all(ctx, s.crowd(connections).Open(ctx, length, calm))
-	t.CalmCPU, t.CalmSum, _ = s.meter().since(before, n)
+	n, err := s.all(ctx, s.crowd(connections).Open(ctx, length, lowRate))
+	t.LowCPU, t.LowSum, _ = s.meter().since(before, n)
 	return err
 }
 
@@ -271,17 +271,20 @@ func (r *run) orderTables(turns [][]orderTurn) {
 	row("half load: 202 to commit, p99", ms, func(t orderTurn) float64 { return float64(t.ConfirmedP99) })
 	row("half load: answers but 202", whole, func(t orderTurn) float64 { return float64(t.HalfNotAccepted) })
 	for _, process := range processes {
-		row(fmt.Sprintf("%d/s: CPU µs an order: %s", calm, process), whole, func(t orderTurn) float64 { return t.CalmCPU[process] })
+		row(fmt.Sprintf("%d/s: CPU µs an order: %s", lowRate, process), whole, func(t orderTurn) float64 { return t.LowCPU[process] })
 	}
-	row(fmt.Sprintf("%d/s: CPU µs an order: sum", calm), whole, func(t orderTurn) float64 { return t.CalmSum })
+	row(fmt.Sprintf("%d/s: CPU µs an order: sum", lowRate), whole, func(t orderTurn) float64 { return t.LowSum })
 	flushed := "off"
 	if r.fsync {
 		flushed = "on"
 	}
-	r.print(tab, fmt.Sprintf("Orders: %d connections for %v, then half of that pace for %v, then %d/s for %v; %d rounds, fsync of Postgres %s", connections, r.size.peak, r.size.half, calm, 4*r.size.half, r.size.rounds, flushed))
+	r.print(tab, fmt.Sprintf("Orders: %d connections for %v, then half of that pace for %v, then %d/s for %v; %d rounds, fsync of Postgres %s",
+		connections, r.size.peak, r.size.half, lowRate, 4*r.size.half, r.size.rounds, flushed))
 	for _, of := range turns {
-		r.redisTable("Redis by command at the peak (evalsha contains the others as far as scripts run them), "+of[0].Stack, of, func(t orderTurn) ([]stack.Share, int64) { return t.Commands, t.Orders })
-		r.redisTable("Redis by script, those of 8 µs or more, "+of[0].Stack, of, func(t orderTurn) ([]stack.Share, int64) { return t.Scripts, t.ScriptsOrders })
+		r.redisTable("Redis by command at the peak (evalsha contains the others as far as scripts run them), "+of[0].Stack, of,
+			func(t orderTurn) ([]stack.Share, int64) { return t.Commands, t.Orders })
+		r.redisTable("Redis by script, those of 8 µs or more, "+of[0].Stack, of,
+			func(t orderTurn) ([]stack.Share, int64) { return t.Scripts, t.ScriptsOrders })
 	}
 }
 

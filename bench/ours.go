@@ -20,8 +20,8 @@ const (
 	noCache   = -1
 )
 
-// patience is the timeout of a decision here: a busy machine should slow contenders down, not make them decide without Redis.
-const patience = 10 * time.Second
+// decideTimeout is long, so that on a busy machine the contenders slow down instead of deciding without Redis.
+const decideTimeout = 10 * time.Second
 
 // gateOnRedis is a gate with one rule, with the client settings for decisions.
 func gateOnRedis(name string, algorithm store.Algorithm, cache int) contender {
@@ -30,7 +30,7 @@ func gateOnRedis(name string, algorithm store.Algorithm, cache int) contender {
 		if err != nil {
 			return nil, nil, err
 		}
-		opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience
+		opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = decideTimeout, decideTimeout, decideTimeout
 		rdb := redis.NewUniversalClient(opts)
 		ask, err := gate(redisstore.New(rdb), algorithm, limit, window, cache)
 		return ask, func() { _ = rdb.Close() }, err
@@ -52,7 +52,7 @@ func gate(st store.Store, algorithm store.Algorithm, limit int, window time.Dura
 		return nil, err
 	}
 	g, err := admission.NewWithStore(st, set, admission.Options{
-		Secret: []byte("a secret of a benchmark"), Timeout: patience, DenyCache: cache,
+		Secret: []byte("a secret of a benchmark"), Timeout: decideTimeout, DenyCache: cache,
 	})
 	if err != nil {
 		return nil, err

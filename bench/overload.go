@@ -63,15 +63,15 @@ func (r *run) overloadOf(ctx context.Context, st *stack.Stack, apis int) (turns 
 		return nil, err
 	}
 	defer s.Stop()
-	var calm orderTurn
-	if err := s.peak(ctx, r.size.overload/2, &calm); err != nil {
+	var normal orderTurn
+	if err := s.peak(ctx, r.size.overload/2, &normal); err != nil {
 		return nil, err
 	}
 	for _, times := range []float64{2, 3} {
 		for _, impatient := range []bool{false, true} {
 			c := s.crowd(1)
 			rush := crowd.Rush{
-				Addrs: s.Addrs(), Connections: 4 * most, Request: c.Request, PerSecond: times * calm.Admitted, Length: r.size.overload, Impatient: impatient,
+				Addrs: s.Addrs(), Connections: 4 * most, Request: c.Request, PerSecond: times * normal.Admitted, Length: r.size.overload, Impatient: impatient,
 			}
 			res := rush.Run(ctx)
 			before := s.orders
@@ -80,7 +80,7 @@ func (r *run) overloadOf(ctx context.Context, st *stack.Stack, apis int) (turns 
 				return nil, err
 			}
 			turns = append(turns, overloadTurn{
-				Stack: st.Name, APIs: apis, Best: calm.Admitted, Times: times, Impatient: impatient,
+				Stack: st.Name, APIs: apis, Best: normal.Admitted, Times: times, Impatient: impatient,
 				Pace: float64(res.During) / r.size.overload.Seconds(), Share: float64(res.Admitted) / float64(max(1, res.Buyers)),
 				Lost: float64(res.Lost) / float64(max(1, res.Buyers)), P50: res.Quantile(50), P99: res.Quantile(99), Longest: res.Longest, Orders: s.orders - before,
 			})

@@ -43,7 +43,7 @@ var redisRatePipelined = contender{"redis_rate v10, our client", func(r *run, li
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience
+	opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = decideTimeout, decideTimeout, decideTimeout
 	rdb := redis.NewUniversalClient(opts)
 	shared, err := redisclient.AutoPipeline(rdb)
 	if err != nil {

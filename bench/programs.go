@@ -78,7 +78,7 @@ func (r *run) stackUp() (err error) {
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
-	if r.scripts, err = stack.KnownScripts(r.root, strings.TrimSpace(string(asynq))); err != nil {
+	if r.scripts, err = stack.KnownScripts(strings.TrimSpace(string(asynq))); err != nil {
 		return err
 	}
 	r.servers, err = stack.StartServers(r.t, r.fsync)

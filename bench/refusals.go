@@ -44,8 +44,8 @@ func (r *run) refusals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nobody := crowd.Request("POST", "/v1/sales/bench/orders", `{"item":"item-1"}`, "X-User-ID", "nobody")
-	return r.besideBare(ctx, "refusals", "Refusals", nobody, refused)
+	request := crowd.Request("POST", "/v1/sales/bench/orders", `{"item":"item-1"}`, "X-User-ID", "ann")
+	return r.besideBare(ctx, "refusals", "Refusals", request, refused)
 }
 
 // besideBare compares answers of this project with those of servers that do nothing, to requests of the same size.
@@ -71,7 +71,9 @@ func (r *run) besideBare(ctx context.Context, name, title string, bareRequest []
 			res := (&crowd.Crowd{Addrs: []string{c.process.Addr}, Connections: connections, Request: c.request}).Closed(ctx, r.size.turn)
 			n := res.Statuses[c.status]
 			all := total(res)
-			turns[i] = append(turns[i], answered{c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(max(1, all)), res.Answered(99), all - n})
+			turns[i] = append(turns[i], answered{
+				c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(max(1, all)), res.Answered(99), all - n,
+			})
 		}
 	}
 	r.keep(name, turns)

@@ -83,7 +83,7 @@ func (r *run) rooms(ctx context.Context) error {
 	return r.largeRoom(ctx)
 }
 
-// roomTurn makes a room in which nobody is admitted, and sends the visitors. It also returns the request with which a visitor reads the place.
+// roomTurn makes a room that admits no visitor, and sends the visitors. It also returns the request with which a visitor reads the place.
 func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string) (calls []roomCall, read func(i int64) []byte, err error) {
 	path := "/v1/rooms/" + name
 	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)

@@ -28,7 +28,7 @@ type largeRoom struct {
 	Redis      int64              `json:"memory_of_redis_bytes"` // more than without the room
 }
 
-// largeRoom measures a draw of many places, and then the room while nobody asks for a place. The places are written by SQL: joining is measured
+// largeRoom measures a draw of many places, and then the room without requests. The places are written by SQL: joining is measured
 // by rooms.
 func (r *run) largeRoom(ctx context.Context) error {
 	running, err := r.stacks[0].Start(ctx, r.servers, stack.Options{Workers: stack.None})
@@ -106,7 +106,7 @@ func (r *run) largeRoom(ctx context.Context) error {
 	mb := func(bytes int64) string { return one(float64(bytes) / 1e6) }
 	tab.add(whole(float64(room.Places)), fmt.Sprintf("%.2f", room.Drawn.Seconds()), one(room.CPU["API"]), one(room.CPU["Postgres"]), one(room.CPU["Redis"]),
 		mb(room.Memory), mb(room.PeakMemory), mb(room.Redis))
-	r.print(tab, fmt.Sprintf("A large waiting room that gives %d turns a minute, and nobody asks for a place", largeRate))
+	r.print(tab, fmt.Sprintf("A large waiting room that gives %d turns a minute, without requests", largeRate))
 	return nil
 }
 

@@ -85,16 +85,21 @@ func openSemaphore(r *run, limit int) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
+	running, stop := context.WithCancel(context.Background())
+	go sem.Run(running) //nolint:errcheck // it returns nil when running ends
 	return opened{
 		acquire: func(ctx context.Context) (func(), error) {
-			p, err := sem.Acquire(ctx)
+			p, full, err := sem.Acquire(ctx)
+			if full != nil {
+				err = ctx.Err()
+			}
 			if err != nil {
 				return nil, err
 			}
 			return func() { _ = p.Release() }, nil
 		},
 		close: func() {
-			_ = sem.Close()
+			stop()
 			_ = rdb.Close()
 		},
 	}, nil
@@ -198,6 +203,8 @@ func (r *run) handOver(ctx context.Context) error {
 	if err := r.redis.empty(ctx); err != nil {
 		return err
 	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
 	var sems [2]*semaphore.Semaphore
 	for i := range sems {
 		rdb := r.redis.client()
@@ -206,7 +213,7 @@ func (r *run) handOver(ctx context.Context) error {
 		if sems[i], err = semaphore.New(rdb, "bench", semaphore.Options{Limit: 1}); err != nil {
 			return err
 		}
-		defer sems[i].Close()
+		go sems[i].Run(running) //nolint:errcheck // it returns nil when running ends
 	}
 	tab := newTable("", "hand-overs", "p50", "p99", "longest")
 	for _, way := range []struct {
@@ -217,7 +224,7 @@ func (r *run) handOver(ctx context.Context) error {
 		{"within a process", func(int) *semaphore.Semaphore { return sems[0] }},
 	} {
 		hist := newHistogram()
-		held, err := way.next(0).Acquire(ctx)
+		held, _, err := way.next(0).Acquire(ctx)
 		if err != nil {
 			return err
 		}
@@ -232,7 +239,7 @@ func (r *run) handOver(ctx context.Context) error {
 			}
 			there := make(chan got, 1)
 			go func() {
-				p, err := next.Acquire(ctx)
+				p, _, err := next.Acquire(ctx)
 				there <- got{p, time.Now(), err}
 			}()
 			for { // until it is waiting
@@ -275,15 +282,17 @@ func (r *run) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer sem.Close()
-	held, err := sem.Acquire(ctx)
+	running, end := context.WithCancel(ctx)
+	defer end()
+	go sem.Run(running) //nolint:errcheck // it returns nil when running ends
+	held, _, err := sem.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	waiting, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for range idleWaiters {
-		wg.Go(func() { _, _ = sem.Acquire(waiting) })
+		wg.Go(func() { _, _, _ = sem.Acquire(waiting) })
 	}
 	defer wg.Wait()
 	defer stop()

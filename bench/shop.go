@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/asynqkeys"
+
 	"github.com/tidegate/tidegate/bench/crowd"
 	"github.com/tidegate/tidegate/bench/stack"
 )
@@ -97,9 +99,9 @@ func (s *shop) lastCommit(ctx context.Context) (at time.Time, err error) {
 
 // tasks returns how many tasks asynq's workers have processed.
 func (s *shop) tasks(ctx context.Context) (sum int64, err error) {
-	queues, err := s.servers.Redis.SMembers(ctx, "asynq:queues").Result()
+	queues, err := s.servers.Redis.SMembers(ctx, asynqkeys.Queues).Result()
 	for _, q := range queues {
-		n, _ := s.servers.Redis.Get(ctx, "asynq:{"+q+"}:processed").Int64() // missing: none yet
+		n, _ := s.servers.Redis.Get(ctx, asynqkeys.Key(q, "processed")).Int64() // missing: none yet
 		sum += n
 	}
 	return sum, err

@@ -57,18 +57,18 @@ func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answ
 func (v *SiteVerify) call(req *http.Request) (a answer, err error) {
 	resp, err := v.client.Do(req)
 	if err != nil {
-		return a, fmt.Errorf("ask %s: %w", v.name, err)
+		return a, fmt.Errorf("ask %s: %w", v.site.name, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return a, fmt.Errorf("%s answered %d", v.name, resp.StatusCode)
+		return a, fmt.Errorf("%s answered %d", v.site.name, resp.StatusCode)
 	}
 	body, err := bounded.Read(resp.Body, maxAnswer)
 	if err != nil {
-		return a, fmt.Errorf("read the response of %s: %w", v.name, err)
+		return a, fmt.Errorf("read the response of %s: %w", v.site.name, err)
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("read the response of %s: %w", v.name, err)
+		return a, fmt.Errorf("read the response of %s: %w", v.site.name, err)
 	}
 	return a, nil
 }
@@ -105,7 +105,7 @@ func (v *SiteVerify) judge(a *answer, b *Binding) error {
 	if !a.Success {
 		for _, code := range a.Errors {
 			if slices.Contains(faults, code) {
-				return fmt.Errorf("%w: %s says %.200q", ErrProvider, v.name, a.Errors)
+				return fmt.Errorf("%w: %s returned %.200q", ErrProvider, v.site.name, a.Errors)
 			}
 		}
 		for _, code := range a.Errors {

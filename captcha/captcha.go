@@ -11,7 +11,7 @@ import (
 
 // A Provider makes challenges and verifies solutions. Implementations are safe for concurrent use.
 type Provider interface {
-	// Name returns the provider of the challenges that Challenge makes now: altcha, turnstile, hcaptcha or recaptcha.
+	// Name returns the provider of the challenges that Challenge makes now: Own, or one of Providers.
 	Name() string
 	// Challenge makes a challenge for b.
 	Challenge(ctx context.Context, b Binding) (Challenge, error)

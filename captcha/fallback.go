@@ -76,24 +76,24 @@ func (f *Fallback) Stats() Stats {
 // Challenge implements Provider. A caller that probes the provider waits for the result, 3 s at most.
 func (f *Fallback) Challenge(ctx context.Context, b Binding) (Challenge, error) {
 	if f.breaker.Probes() {
-		f.heard(ctx, f.primary.alive(ctx))
+		f.record(ctx, f.primary.alive(ctx))
 	}
 	return f.current().Challenge(ctx, b)
 }
 
-// heard records the outcome of a call to the provider.
-func (f *Fallback) heard(ctx context.Context, err error) {
+// record records the outcome of a call to the provider.
+func (f *Fallback) record(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, errCrowd), err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProvider):
 		// The error is not about the provider.
 	case !errors.Is(err, ErrProvider):
 		if f.breaker.Succeeded() {
-			f.opts.Logger.InfoContext(ctx, "captcha provider answers again", "provider", f.primary.name)
+			f.opts.Logger.InfoContext(ctx, "captcha provider answers again", "provider", f.primary.Name())
 		}
 	case f.breaker.Failed():
-		f.opts.Logger.ErrorContext(ctx, "captcha provider is unavailable, proof of work replaces it", "provider", f.primary.name, "error", err)
+		f.opts.Logger.ErrorContext(ctx, "captcha provider is unavailable, proof of work replaces it", "provider", f.primary.Name(), "error", err)
 	case !f.breaker.Open():
-		f.opts.Logger.WarnContext(ctx, "captcha provider does not answer", "provider", f.primary.name, "error", err)
+		f.opts.Logger.WarnContext(ctx, "captcha provider does not answer", "provider", f.primary.Name(), "error", err)
 	}
 }
 
@@ -107,7 +107,7 @@ func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip
 	}
 	err := f.primary.Verify(ctx, token, b, ip)
 	if f.primary.mayBe(token) {
-		f.heard(ctx, err)
+		f.record(ctx, err)
 	}
 	if errors.Is(err, ErrProvider) && f.breaker.Open() {
 		return fmt.Errorf("%w: %w", ErrFellBack, err)

@@ -15,7 +15,7 @@ import (
 //
 // The key exists if the solution was used. solution is a keyed hash of the solution: 22 characters, whatever a caller sends.
 
-// usedKey returns the key that marks a solution as used.
+// usedKey returns the key that records that a solution was used.
 func usedKey(provider, solution string) string {
 	return keyhash.Of(keyhash.AppendParts(nil, provider, solution)).String()
 }

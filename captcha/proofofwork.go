@@ -92,7 +92,7 @@ func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 }
 
 // Name implements Provider.
-func (*ProofOfWork) Name() string { return "altcha" }
+func (*ProofOfWork) Name() string { return Own }
 
 // Stats returns the current statistics.
 func (p *ProofOfWork) Stats() Stats {

@@ -26,21 +26,34 @@ const (
 
 // A site is the description of a provider. The hosts are constants, so that no setting can make a process call its internal network.
 type site struct {
+	name    string
 	verify  string // URL
 	longest int    // maximum length of a token
 	bound   bool   // responses contain the action and the cdata of a token
 	scored  bool   // responses may contain the action and a score, of keys that have them; hCaptcha's score has another meaning
 }
 
-var sites = map[string]site{
-	"turnstile": {"https://challenges.cloudflare.com/turnstile/v0/siteverify", 2048, true, false},
-	"hcaptcha":  {"https://api.hcaptcha.com/siteverify", 8192, false, false},
-	"recaptcha": {"https://www.google.com/recaptcha/api/siteverify", 8192, false, true},
+var sites = []site{
+	{"turnstile", "https://challenges.cloudflare.com/turnstile/v0/siteverify", 2048, true, false},
+	{"hcaptcha", "https://api.hcaptcha.com/siteverify", 8192, false, false},
+	{"recaptcha", "https://www.google.com/recaptcha/api/siteverify", 8192, false, true},
+}
+
+// Own is the name of a ProofOfWork.
+const Own = "altcha"
+
+// Providers returns the names of all third-party providers.
+func Providers() []string {
+	names := make([]string, len(sites))
+	for i := range sites {
+		names[i] = sites[i].name
+	}
+	return names
 }
 
 // SiteVerifyOptions are the options of a SiteVerify.
 type SiteVerifyOptions struct {
-	// Provider is turnstile, hcaptcha or recaptcha. Required.
+	// Provider is one of Providers. Required.
 	Provider string
 	// SiteKey is the public key for pages. Required.
 	SiteKey string
@@ -58,7 +71,6 @@ type SiteVerifyOptions struct {
 
 // A SiteVerify is a third-party provider. Make it with NewSiteVerify; it is safe for concurrent use.
 type SiteVerify struct {
-	name     string
 	site     site
 	opts     SiteVerifyOptions
 	client   http.Client
@@ -76,10 +88,10 @@ type SiteVerify struct {
 //
 // A token that is tied to the site only can be used once by anybody, for any purpose.
 func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
-	s, ok := sites[o.Provider]
+	i := slices.Index(Providers(), o.Provider)
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("captcha: Provider must be turnstile, hcaptcha or recaptcha, got %.40q", o.Provider)
+	case i < 0:
+		return nil, fmt.Errorf("captcha: Provider must be one of %s, got %.40q", strings.Join(Providers(), ", "), o.Provider)
 	case o.SiteKey == "" || o.Secret == "":
 		return nil, errors.New("captcha: NewSiteVerify requires SiteKey and Secret")
 	case len(o.Hostnames) == 0:
@@ -95,7 +107,7 @@ func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 			return nil, fmt.Errorf("captcha: Hostnames must be names such as shop.example, got %.100q", name)
 		}
 	}
-	v := &SiteVerify{name: o.Provider, site: s, opts: o, minScore: o.MinScore, asking: make(chan struct{}, maxAsking)}
+	v := &SiteVerify{site: sites[i], opts: o, minScore: o.MinScore, asking: make(chan struct{}, maxAsking)}
 	if v.minScore == 0 {
 		v.minScore = defaultMinScore
 	}
@@ -108,10 +120,12 @@ func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 }
 
 // Name implements Provider.
-func (v *SiteVerify) Name() string { return v.name }
+func (v *SiteVerify) Name() string { return v.site.name }
 
 // Stats returns the current statistics.
-func (v *SiteVerify) Stats() Stats { return Stats{Providers: []ProviderStats{v.tally.stats(v.name)}} }
+func (v *SiteVerify) Stats() Stats {
+	return Stats{Providers: []ProviderStats{v.tally.stats(v.site.name)}}
+}
 
 // Challenge implements Provider. Its JSON is what the page passes to the provider's script. It makes no network call.
 func (v *SiteVerify) Challenge(_ context.Context, b Binding) (Challenge, error) {
@@ -123,7 +137,7 @@ func (v *SiteVerify) Challenge(_ context.Context, b Binding) (Challenge, error) 
 		SiteKey  string `json:"sitekey"`
 		Action   string `json:"action"`
 		CData    string `json:"cdata,omitempty"`
-	}{Provider: v.name, SiteKey: v.opts.SiteKey, Action: v.action(&b)}
+	}{Provider: v.site.name, SiteKey: v.opts.SiteKey, Action: v.action(&b)}
 	if v.site.bound {
 		c.CData = cdata(b.Purpose, b.Subject)
 	}
@@ -132,12 +146,12 @@ func (v *SiteVerify) Challenge(_ context.Context, b Binding) (Challenge, error) 
 		return Challenge{}, fmt.Errorf("captcha: encode a challenge: %w", err)
 	}
 	v.tally.challenges.Add(1)
-	return Challenge{v.name, text}, nil
+	return Challenge{v.site.name, text}, nil
 }
 
 // action returns the provider's form of a purpose: reCAPTCHA does not allow "-".
 func (v *SiteVerify) action(b *Binding) string {
-	if v.name == "recaptcha" {
+	if v.site.name == "recaptcha" {
 		return strings.ReplaceAll(b.Purpose, "-", "_")
 	}
 	return b.Purpose
@@ -173,7 +187,7 @@ func (v *SiteVerify) verify(ctx context.Context, token string, b *Binding, ip ne
 	if err := ctx.Err(); err != nil { // the caller has gone
 		return fmt.Errorf("%w: the caller disconnected: %w", ErrUnavailable, err)
 	}
-	return spend(ctx, v.opts.Used, v.name, token, siteTokenLife)
+	return spend(ctx, v.opts.Used, v.site.name, token, siteTokenLife)
 }
 
 // mayBe reports whether token may be one of the provider's. Others are refused without a call.

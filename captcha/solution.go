@@ -36,12 +36,12 @@ func decodeSolution(token string) (s solution, ok bool) {
 	if err != nil || json.Unmarshal(text, &s.payload) != nil || s.payload.Algorithm != string(altcha.SHA256) || s.payload.Number < 0 {
 		return s, false
 	}
-	said := salts.FindStringSubmatch(s.payload.Salt)
-	if said == nil {
+	fields := salts.FindStringSubmatch(s.payload.Salt)
+	if fields == nil {
 		return s, false
 	}
-	s.expires, _ = strconv.ParseInt(said[1], 10, 64) // cannot fail: at most 11 digits
-	s.purpose, s.subject = said[2], said[4]
-	s.risk = int(said[3][0] - '0')
+	s.expires, _ = strconv.ParseInt(fields[1], 10, 64) // cannot fail: at most 11 digits
+	s.purpose, s.subject = fields[2], fields[4]
+	s.risk = int(fields[3][0] - '0')
 	return s, true
 }

@@ -11,8 +11,8 @@ import (
 
 // Used records used solutions. Implementations are safe for concurrent use.
 type Used interface {
-	// First marks key for ttl, and reports whether it was unmarked before. Of concurrent calls exactly one is the first. After an error
-	// the key may be marked or not.
+	// First records key for ttl, and reports whether it was unrecorded before. Of concurrent calls exactly one is the first. After an
+	// error the key may be recorded or not.
 	First(ctx context.Context, key string, ttl time.Duration) (bool, error)
 }
 
@@ -49,12 +49,12 @@ func (u *RedisUsed) First(ctx context.Context, key string, ttl time.Duration) (b
 	case errors.Is(err, redis.Nil):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("captcha: mark a solution as used: %w", err)
+		return false, fmt.Errorf("captcha: record a used solution: %w", err)
 	}
 	return true, nil
 }
 
-// spend marks a solution as used, or returns why it cannot.
+// spend records that a solution was used, or returns why it cannot.
 func spend(ctx context.Context, u Used, provider, solution string, ttl time.Duration) error {
 	first, err := u.First(ctx, usedKey(provider, solution), ttl)
 	switch {

@@ -143,9 +143,9 @@ func (rs *ruleSet) settle(a *attemptState, c *call, now int64) reply {
 func (rs *ruleSet) endStreaks(k kind, s *state) {
 	for i := range rs.rules {
 		if r := &rs.rules[i]; r.kind == k && r.Consecutive {
-			for j, m := range s.marks {
+			for j, m := range s.data {
 				if m.rule == r.id {
-					s.marks = append(s.marks[:j], s.marks[j+1:]...)
+					s.data = append(s.data[:j], s.data[j+1:]...)
 					break
 				}
 			}

@@ -146,7 +146,7 @@ func TestARevokedDeviceStaysItUnderAnotherLimit(t *testing.T) {
 	})
 }
 
-// After any number of rules files, a state has room for their marks, and drops those that are no longer needed.
+// After any number of rules files, a state has room for their data, and drops what is no longer needed.
 func TestMarksOfManyFiles(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		file := func(then string) func() *rules.Set {

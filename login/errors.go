@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	// ErrInvalid is wrapped by errors about invalid arguments; the text says what would be right.
+	// ErrInvalid is wrapped by errors about invalid arguments; the text states what would be right.
 	ErrInvalid = errors.New("login: invalid")
 	// ErrUnknownAttempt means that the attempt's id is not valid.
 	ErrUnknownAttempt = errors.New("login: unknown attempt")

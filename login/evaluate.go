@@ -10,7 +10,7 @@ func (a *attemptState) newToName() bool {
 	if n := a.of[byNetwork]; a.of[byPair] == nil || n != nil && len(n.units) >= networkTries {
 		return false
 	}
-	tries := max(len(a.of[byPair].units), int(a.of[byPair].mark(&rule{id: triesMark}).times))
+	tries := max(len(a.of[byPair].units), int(a.of[byPair].dataOf(&rule{id: triesRule}).times))
 	for _, u := range a.of[byIP].units {
 		if u.owes && u.name == a.tag {
 			tries++
@@ -36,7 +36,7 @@ func (a *attemptState) count(r *rule, now int64) (failed, all int64) {
 func (a *attemptState) ruleState(r *rule, now int64) (active bool, left int64, held bool) {
 	failed, all := a.count(r, now)
 	limit := int64(r.Limit)
-	m := a.of[r.kind].mark(r)
+	m := a.of[r.kind].dataOf(r)
 	switch {
 	case r.length > 0:
 		active, left = now < m.until && (!r.Consecutive || failed >= limit), m.until-now
@@ -151,7 +151,7 @@ func (rs *ruleSet) failures(a *attemptState) (most int64) {
 		most = max(most, failed)
 		for i := range rs.rules {
 			if r := &rs.rules[i]; r.kind == k && r.Consecutive {
-				most = max(most, s.mark(r).times)
+				most = max(most, s.dataOf(r).times)
 			}
 		}
 	}

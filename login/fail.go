@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// triesMark is the mark that counts the failures of a pair while its name is delayed; no rule has this id.
-const triesMark = 0
+// triesRule is the id of the data that counts the failures of a pair while its name is delayed; no rule has this id.
+const triesRule = 0
 
 // delayed reports whether a delay rule has acted on the name.
 func (rs *ruleSet) delayed(a *attemptState) bool {
 	return a.of[byName] != nil && slices.ContainsFunc(rs.rules, func(r rule) bool {
-		return r.kind == byName && r.action == delay && a.of[byName].mark(&r).times > 0
+		return r.kind == byName && r.action == delay && a.of[byName].dataOf(&r).times > 0
 	})
 }
 
@@ -19,10 +19,10 @@ func (rs *ruleSet) delayed(a *attemptState) bool {
 // key for a day.
 func (rs *ruleSet) remember(a *attemptState, t int64) {
 	if rs.delayed(a) {
-		m := a.of[byPair].mark(&rule{id: triesMark})
+		m := a.of[byPair].dataOf(&rule{id: triesRule})
 		m.times++
 		m.until = t + pairMemory
-		a.of[byPair].setMark(m)
+		a.of[byPair].setData(m)
 	}
 }
 
@@ -56,12 +56,12 @@ func (rs *ruleSet) fail(k kind, s *state, t int64) (penalties []penalty) {
 		if r.kind != k {
 			continue
 		}
-		m := s.mark(r)
+		m := s.dataOf(r)
 		fresh := t >= m.until
 		if r.Consecutive {
 			m.times++
 			m.until = t + r.length
-			s.setMark(m)
+			s.setData(m)
 			fresh = fresh && m.times >= int64(r.Limit)
 			if r.length == 0 {
 				fresh = m.times == int64(r.Limit)
@@ -81,7 +81,7 @@ func (rs *ruleSet) fail(k kind, s *state, t int64) (penalties []penalty) {
 				}
 				m.times++
 				m.until = t + r.lasts(m.times)
-				s.setMark(m)
+				s.setData(m)
 			}
 		}
 		if fresh || r.action == ban && !r.Shadow {
@@ -110,10 +110,10 @@ func (rs *ruleSet) age(a *attemptState, now int64) (penalties []penalty) {
 
 // cut ends penalties when they would end if they began at now: if they end later, the clock was set back.
 func (rs *ruleSet) cut(s *state, now int64) {
-	for i := range s.marks {
-		m := &s.marks[i]
+	for i := range s.data {
+		m := &s.data[i]
 		switch r := rs.index(m.rule); {
-		case m.rule == triesMark:
+		case m.rule == triesRule:
 			m.until = min(m.until, now+pairMemory)
 		case r < 0: // of a rule that is unknown here
 		case rs.rules[r].Consecutive:
@@ -154,14 +154,16 @@ func (rs *ruleSet) ageOne(k kind, s *state, now int64) (penalties []penalty) {
 		}
 	}
 	s.units = kept
-	crowded := len(s.marks) > mostMarks
-	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now > rs.ends(m) || crowded && m.rule != triesMark && rs.index(m.rule) < 0 })
+	crowded := len(s.data) > maxRuleData
+	s.data = slices.DeleteFunc(s.data, func(m ruleData) bool {
+		return now > rs.ends(m) || crowded && m.rule != triesRule && rs.index(m.rule) < 0
+	})
 	return penalties
 }
 
 // ends returns when m expires. For a rule that is unknown here, because another process has newer or older rules, it assumes a default.
-func (rs *ruleSet) ends(m mark) int64 {
-	if m.rule == triesMark {
+func (rs *ruleSet) ends(m ruleData) int64 {
+	if m.rule == triesRule {
 		return m.until
 	}
 	if i := rs.index(m.rule); i >= 0 {
@@ -180,7 +182,7 @@ func (rs *ruleSet) expires(k kind, s *state) int64 {
 			at = max(at, u.at+rs.horizon[k])
 		}
 	}
-	for _, m := range s.marks {
+	for _, m := range s.data {
 		at = max(at, rs.ends(m))
 	}
 	return at

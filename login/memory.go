@@ -136,7 +136,7 @@ func (s *MemoryStore) look(_ context.Context, keys [kinds]string) (states [kinds
 		states[k] = &state{}
 		if e := s.entries[key]; e != nil && e.expires > now {
 			states[k].units = append(states[k].units, e.units...)
-			states[k].marks = append(states[k].marks, e.marks...)
+			states[k].data = append(states[k].data, e.data...)
 		}
 	}
 	return states, now, nil

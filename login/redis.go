@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/redisscript"
@@ -14,23 +13,11 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-func source(names ...string) string {
-	var b strings.Builder
-	for _, name := range names {
-		text, err := files.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // the files are embedded
-		}
-		b.Write(text)
-	}
-	return b.String()
-}
-
 var (
-	welcomeScript = redisscript.New(source("welcome"))
-	rulesScript   = redisscript.New(source("prelude", "rules", "run"))
-	lookScript    = redisscript.New(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
-	dropScript    = redisscript.New(`return { redis.call('DEL', unpack(KEYS)) }`)
+	welcomeScript = redisscript.New("login welcome", redisscript.Join(files, "lua/welcome"))
+	rulesScript   = redisscript.New("login run", redisscript.Join(files, "lua/prelude", "lua/rules", "lua/run"))
+	lookScript    = redisscript.New("login look", `local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
+	dropScript    = redisscript.New("login drop", `return redis.call('DEL', unpack(KEYS))`)
 )
 
 const (
@@ -128,20 +115,18 @@ func (s *RedisStore) runWelcome(ctx context.Context, rs *ruleSet, calls []*asked
 		keys = a.In.appendKeys(keys)
 		args = append(args, append([]byte{flags}, a.In.name[:]...))
 	}
-	replies, err := welcomeScript.Run(ctx, s.rdb, keys, args...)
-	if err == nil && len(replies) != 1+len(calls) {
-		err = fmt.Errorf("%w: %d to %d calls", errReply, len(replies), len(calls))
-	}
-	for i, a := range calls {
-		if a.Err = err; err != nil {
+	replies := welcomeScript.Run(ctx, s.rdb, keys, args...)
+	now := replies.Int()
+	_ = replies.Expect(len(calls))
+	for _, a := range calls {
+		failures, ok := replies.Next().(int64)
+		if a.Err = replies.Err(); a.Err != nil {
 			continue
 		}
-		failures, ok := replies[1+i].(int64)
 		if !ok {
 			others = append(others, a)
 			continue
 		}
-		now, _ := replies[0].(int64)
 		a.Out = reply{evaluation: evaluation{action: allow, rule: -1, shadow: -1}, at: now, failures: failures}
 	}
 	return others
@@ -157,41 +142,33 @@ func (s *RedisStore) runRules(ctx context.Context, rs *ruleSet, calls []*asked) 
 		keys = a.In.appendKeys(keys)
 		args = append(args, a.In.pack())
 	}
-	replies, err := rulesScript.Run(ctx, s.rdb, keys, args...)
-	if err == nil && len(replies) != len(calls) {
-		err = fmt.Errorf("%w: %d to %d calls", errReply, len(replies), len(calls))
-	}
-	for i, a := range calls {
-		if a.Err = err; err == nil {
-			a.Out, a.Err = decodeReply(replies[i], a.In)
+	replies := rulesScript.Run(ctx, s.rdb, keys, args...)
+	_ = replies.Expect(len(calls))
+	for _, a := range calls {
+		value := replies.Next()
+		if a.Err = replies.Err(); a.Err == nil {
+			a.Out, a.Err = decodeReply(value, a.In)
 		}
 	}
 }
 
 func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kinds]*state, now int64, err error) {
-	replies, err := lookScript.Run(ctx, s.rdb, present(keys))
-	if err != nil {
-		return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if len(replies) != 2 {
-		return states, 0, fmt.Errorf("%w: %w: %v", ErrUnavailable, errReply, replies)
-	}
-	now, _ = replies[0].(int64)
-	values, _ := replies[1].([]any)
+	reply := lookScript.Run(ctx, s.rdb, present(keys))
+	now = reply.Int()
+	values := reply.List()
 	for k, key := range keys {
 		if key == "" {
 			continue
 		}
-		if len(values) == 0 {
-			return states, 0, fmt.Errorf("%w: %w: too few values", ErrUnavailable, errReply)
-		}
 		states[k] = &state{}
-		if text, ok := values[0].(string); ok {
+		if text, ok := values.Next().(string); ok {
 			if s, err := decodeState(kind(k), text); err == nil { // otherwise it counts as empty, as in the scripts
 				states[k] = s
 			}
 		}
-		values = values[1:]
+	}
+	if err := values.Err(); err != nil {
+		return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if s.now != nil {
 		now = s.now()
@@ -200,7 +177,7 @@ func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kind
 }
 
 func (s *RedisStore) forget(ctx context.Context, keys [kinds]string) error {
-	if _, err := dropScript.Run(ctx, s.rdb, present(keys)); err != nil {
+	if err := dropScript.Run(ctx, s.rdb, present(keys)).Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil

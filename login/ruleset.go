@@ -36,7 +36,7 @@ const (
 	networkTries = 8            // pending or failed units of an IPv6 network, from which on none of its addresses counts as new to a name: addresses in it are free
 	ownTries     = 2            // attempts of an address at a name before the name's delay applies to it: one typing error does not delay the owner
 	streakMemory = 30 * day     // maximum for which consecutive failures are remembered: an hour for each, because most are of names that do not exist
-	mostMarks    = 100          // per state; above it, marks of rules that are unknown here are dropped
+	maxRuleData  = 100          // per state; above it, data of rules that are unknown here is dropped
 	recordLife   = 60 * second  // of the recorded answer to an attempt with an id
 	settledLife  = 120 * second // of the recorded answer to a settlement; later ones are too late anyway
 	lapseWithin  = 2 * second   // see ruleSet.lapses
@@ -61,7 +61,7 @@ type rule struct {
 	Step
 
 	name                   string
-	id                     uint32 // derived from what the rule counts and does, so that its marks survive a changed limit, window or length
+	id                     uint32 // derived from what the rule counts and does, so that its data survives a changed limit, window or length
 	kind                   kind
 	action                 action
 	distinct               bool
@@ -139,7 +139,7 @@ func newRuleSet(steps []Step, deviceLife time.Duration) *ruleSet {
 			rs.horizon[byIP] = max(rs.horizon[byIP], r.window)
 		}
 		effect := r.length
-		if r.Consecutive { // each failure leaves a mark
+		if r.Consecutive { // each failure is kept
 			effect += r.memory(1)
 		}
 		longest[r.kind] = max(longest[r.kind], effect)
@@ -191,7 +191,7 @@ func (rs *ruleSet) idFor(next *Step) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %s %t %d", next.Count, next.Then, next.Consecutive, before)
 	id := h.Sum32()
-	for id == triesMark || rs.index(id) >= 0 { // practically never
+	for id == triesRule || rs.index(id) >= 0 { // practically never
 		id++
 	}
 	return id

@@ -62,7 +62,7 @@ func (rs *ruleSet) ruleStates(a *attemptState, now int64) []RuleState {
 		active, left, _ := a.ruleState(r, now)
 		st := RuleState{
 			Rule: r.name, Count: r.Count, Limit: r.Limit, Window: r.Window, Action: r.Then, Shadow: r.Shadow,
-			Failed: int(failed), InFlight: int(both - failed), Active: active, Times: int(s.mark(r).times),
+			Failed: int(failed), InFlight: int(both - failed), Active: active, Times: int(s.dataOf(r).times),
 		}
 		if active && r.length > 0 {
 			st.Until = time.UnixMicro(now + left).UTC()

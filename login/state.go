@@ -14,8 +14,8 @@ type unit struct {
 // A nameTag distinguishes the names that were tried from an address.
 type nameTag [6]byte
 
-// A mark is a rule's data in a state besides units.
-type mark struct {
+// ruleData is what a state holds for a rule besides units.
+type ruleData struct {
 	rule  uint32
 	until int64 // end of the penalty; for consecutive failures without a penalty, the time of the last one
 	times int64 // consecutive penalties, or failures
@@ -40,10 +40,10 @@ func (a *attemptState) inFlight(since int64) (n int64) {
 // A state is the data of one name, pair, address, network or device. The zero state is empty.
 type state struct {
 	units []unit // oldest first
-	marks []mark
+	data  []ruleData
 }
 
-func (s *state) empty() bool { return len(s.units) == 0 && len(s.marks) == 0 }
+func (s *state) empty() bool { return len(s.units) == 0 && len(s.data) == 0 }
 
 // pending returns the number of pending attempts.
 func (s *state) pending() (n int) {
@@ -55,29 +55,29 @@ func (s *state) pending() (n int) {
 	return n
 }
 
-func (s *state) mark(r *rule) mark {
-	for _, m := range s.marks {
+func (s *state) dataOf(r *rule) ruleData {
+	for _, m := range s.data {
 		if m.rule == r.id {
 			return m
 		}
 	}
-	return mark{rule: r.id}
+	return ruleData{rule: r.id}
 }
 
-func (s *state) setMark(m mark) {
-	for i := range s.marks {
-		if s.marks[i].rule == m.rule {
-			s.marks[i] = m
+func (s *state) setData(m ruleData) {
+	for i := range s.data {
+		if s.data[i].rule == m.rule {
+			s.data[i] = m
 			return
 		}
 	}
-	s.marks = append(s.marks, m)
+	s.data = append(s.data, m)
 }
 
 // count returns how much of s counts for r at t: the failures, and the failures plus pending attempts.
 func (s *state) count(r *rule, t int64) (failed, all int64) {
 	if r.Consecutive {
-		failed = s.mark(r).times
+		failed = s.dataOf(r).times
 		return failed, failed + int64(s.pending())
 	}
 	var names map[nameTag]bool // whether each name has failed

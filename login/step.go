@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/rulesfile"
 )
@@ -71,7 +69,7 @@ const stepExample = "{count: name, limit: 3, window: 1m, then: challenge, for: 1
 
 // Section is the section `login` of the rules file. A program that passes it to rules.Load gets an error for a file whose login rules are
 // invalid.
-var Section = rulesfile.NewSection("login", parseSteps)
+var Section = rulesfile.NewSection("login", readSteps)
 
 // Steps returns the login rules of the file, in its order, or the built-in ones if it has none.
 func Steps(set *rules.Set) ([]Step, error) {
@@ -85,22 +83,22 @@ func Steps(set *rules.Set) ([]Step, error) {
 	return slices.Clone(steps), nil
 }
 
-func parseSteps(f *rulesfile.File, n ast.Node) (all []Step, err error) {
+func readSteps(n *rulesfile.Node) (all []Step, err error) {
 	seen := map[string]bool{}
-	err = f.List(n, "login", func(n ast.Node) error {
-		s, err := parseStep(f, n)
+	err = n.List("login", func(n *rulesfile.Node) error {
+		s, err := readStep(n)
 		if err != nil {
 			return err
 		}
 		if problem := s.problem(); problem != "" {
-			return f.Wrong(n, "%s", problem)
+			return n.Wrong("%s", problem)
 		}
 		if seen[s.Name()] {
-			return f.Wrong(n, "this login rule stands here twice: the same count, limit, window and action")
+			return n.Wrong("this login rule stands here twice: the same count, limit, window and action")
 		}
 		seen[s.Name()] = true
 		if len(all) == maxSteps {
-			return f.Wrong(n, "there are more than %d login rules", maxSteps)
+			return n.Wrong("there are more than %d login rules", maxSteps)
 		}
 		all = append(all, s)
 		return nil
@@ -108,43 +106,26 @@ func parseSteps(f *rulesfile.File, n ast.Node) (all []Step, err error) {
 	return all, err
 }
 
-func parseStep(f *rulesfile.File, n ast.Node) (s Step, err error) {
-	length := func(key string, into *time.Duration) rulesfile.Field {
-		return rulesfile.Key(key, func(_, n ast.Node) (err error) {
-			if *into, err = f.Duration(n, key); err == nil && *into > maxStepTime {
-				err = f.Wrong(n, "%s should be at most 720h, here is %v", key, *into)
+func readStep(n *rulesfile.Node) (s Step, err error) {
+	length := func(key string, to *time.Duration) rulesfile.Field {
+		return rulesfile.Into(key, to, func(n *rulesfile.Node) (time.Duration, error) {
+			d, err := n.Duration(key)
+			if err == nil && d > maxStepTime {
+				err = n.Wrong("%s should be at most 720h, here is %v", key, d)
 			}
-			return err
+			return d, err
 		})
 	}
-	flag := func(key string, into *bool) rulesfile.Field {
-		return rulesfile.Key(key, func(_, n ast.Node) (err error) {
-			*into, err = f.Bool(n, key)
-			return err
-		})
-	}
-	err = f.Mapping(n, "a login rule",
-		rulesfile.Key("count", func(_, n ast.Node) error {
-			word, err := f.OneOf(n, "count", string(CountName), string(CountNameIP), string(CountIP), string(CountNamesPerIP),
-				string(CountNetwork), string(CountDevice))
-			s.Count = Count(word)
-			return err
-		}),
-		rulesfile.Key("limit", func(_, n ast.Node) (err error) {
-			s.Limit, err = f.Number(n, "limit", 1, maxStepLimit)
-			return err
-		}),
+	err = n.Fields("a login rule",
+		rulesfile.Word("count", &s.Count, CountName, CountNameIP, CountIP, CountNamesPerIP, CountNetwork, CountDevice),
+		rulesfile.Number("limit", &s.Limit, 1, maxStepLimit),
 		length("window", &s.Window),
-		flag("consecutive", &s.Consecutive),
-		rulesfile.Key("then", func(_, n ast.Node) error {
-			word, err := f.OneOf(n, "then", string(Challenge), string(Delay), string(Deny), string(Ban), string(Revoke))
-			s.Then = Action(word)
-			return err
-		}),
+		rulesfile.Bool("consecutive", &s.Consecutive),
+		rulesfile.Word("then", &s.Then, Challenge, Delay, Deny, Ban, Revoke),
 		length("for", &s.For),
-		flag("growing", &s.Growing),
+		rulesfile.Bool("growing", &s.Growing),
 		length("at_most", &s.AtMost),
-		flag("shadow", &s.Shadow),
+		rulesfile.Bool("shadow", &s.Shadow),
 	)
 	return s, err
 }

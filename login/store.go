@@ -3,8 +3,9 @@ package login
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
+
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 // A Store keeps the counts of failures: a RedisStore or a MemoryStore. Both pass the same tests, and are safe for concurrent use.
@@ -16,8 +17,6 @@ type Store interface {
 	// forget drops states.
 	forget(ctx context.Context, keys [kinds]string) error
 }
-
-var errReply = errors.New("unexpected reply of the script")
 
 // pack encodes c for the script; run.lua decodes it.
 func (c *call) pack() []byte {
@@ -44,7 +43,7 @@ func decodeReply(value any, c *call) (re reply, err error) {
 	const fixed, each = 1 + 1 + 4 + 4 + 8 + 8 + 4 + 2, 4 + 8 + 4
 	be, b := binary.BigEndian, []byte(text)
 	if !ok || len(b) < fixed || len(b) != fixed+each*int(be.Uint16(b[fixed-2:])) {
-		return re, fmt.Errorf("%w: %.80q", errReply, value)
+		return re, fmt.Errorf("%w: %.80q", redisscript.ErrReply, value)
 	}
 	re = reply{
 		evaluation: evaluation{action: action(b[0]), held: b[1]&1 != 0, left: int64(be.Uint64(b[10:]))},
@@ -54,12 +53,12 @@ func decodeReply(value any, c *call) (re reply, err error) {
 		re.outcome, re.action = outcome(re.action), allow
 	}
 	if re.action > deny || re.outcome > settledLate {
-		return re, fmt.Errorf("%w: action %d", errReply, b[0])
+		return re, fmt.Errorf("%w: action %d", redisscript.ErrReply, b[0])
 	}
 	ruleOf := func(id uint32) int {
 		i := c.rules.index(id)
 		if i < 0 && id != 0 && !re.known { // a recorded answer may refer to older rules
-			err = fmt.Errorf("%w: no rule has the id %d", errReply, id)
+			err = fmt.Errorf("%w: no rule has the id %d", redisscript.ErrReply, id)
 		}
 		return i
 	}
@@ -75,19 +74,19 @@ func decodeReply(value any, c *call) (re reply, err error) {
 
 // decodeState decodes a state as written by the script.
 func decodeState(k kind, text string) (*state, error) {
-	const markSize, unitSize, unitSizeIP = 4 + 8 + 4, 8, 8 + len(nameTag{}) + 1
+	const dataSize, unitSize, unitSizeIP = 4 + 8 + 4, 8, 8 + len(nameTag{}) + 1
 	be, b, s, size := binary.BigEndian, []byte(text), &state{}, unitSize
 	if k == byIP {
 		size = unitSizeIP
 	}
-	if len(b) == 0 || len(b) < 1+int(b[0])*markSize || (len(b)-1-int(b[0])*markSize)%size != 0 {
-		return nil, fmt.Errorf("%w: a state of %d bytes", errReply, len(text))
+	if len(b) == 0 || len(b) < 1+int(b[0])*dataSize || (len(b)-1-int(b[0])*dataSize)%size != 0 {
+		return nil, fmt.Errorf("%w: a state of %d bytes", redisscript.ErrReply, len(text))
 	}
-	marks := int(b[0])
+	n := int(b[0])
 	b = b[1:]
-	for range marks {
-		s.marks = append(s.marks, mark{be.Uint32(b), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))})
-		b = b[markSize:]
+	for range n {
+		s.data = append(s.data, ruleData{be.Uint32(b), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))})
+		b = b[dataSize:]
 	}
 	for ; len(b) > 0; b = b[size:] {
 		at := be.Uint64(b)

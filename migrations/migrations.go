@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -40,7 +38,7 @@ func Postgres(ctx context.Context, db *sql.DB) error {
 	defer func() { _ = tx.Rollback() }() // it only holds the lock
 	for _, statement := range []string{
 		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = 0",
-		fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lock.DefaultLockID), // that of goose, which earlier versions lock for a session
+		fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lock.DefaultLockID), // that of goose
 	} {
 		if _, err := tx.ExecContext(waiting, statement); err != nil {
 			return fmt.Errorf("migrations: lock: %w", err)
@@ -71,85 +69,14 @@ func up(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := adopt(ctx, dialect, db, p.ListSources()); err != nil {
-		return fmt.Errorf("migrations: take over the versions in %s: %w", formerVersions, err)
-	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrations: apply: %w", err)
 	}
 	return nil
 }
 
-// The table of applied versions. Former programs used goose's default, as do other applications with goose.
-const (
-	versions       = "tidegate_versions"
-	formerVersions = goose.DefaultTablename
-)
-
-// adopt copies what a former program has applied. The former table stays, for programs that still use it.
-func adopt(ctx context.Context, dialect goose.Dialect, db *sql.DB, sources []*goose.Source) error {
-	table, err := versionTable(ctx, dialect, db)
-	if err != nil || table != formerVersions {
-		return err
-	}
-	former, err := database.NewStore(dialect, formerVersions)
-	if err != nil {
-		return err
-	}
-	own, err := database.NewStore(dialect, versions)
-	if err != nil {
-		return err
-	}
-	applied, err := former.ListMigrations(ctx, db)
-	if err != nil {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
-	if err := own.CreateVersionTable(ctx, tx); err != nil {
-		return err
-	}
-	for _, version := range append([]int64{0}, versionsOf(sources)...) { // goose expects 0
-		ours := func(m *database.ListMigrationsResult) bool { return m.Version == version && m.IsApplied }
-		if version == 0 || slices.ContainsFunc(applied, ours) {
-			if err := own.Insert(ctx, tx, database.InsertRequest{Version: version}); err != nil {
-				return err
-			}
-		}
-	}
-	return tx.Commit()
-}
-
-func versionsOf(sources []*goose.Source) (list []int64) {
-	for _, s := range sources {
-		list = append(list, s.Version)
-	}
-	return list
-}
-
-// versionTable returns the table with the versions of this database, or "" if it has none: the former one counts only beside our tables.
-func versionTable(ctx context.Context, dialect goose.Dialect, db *sql.DB) (string, error) {
-	has := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN (%s)"
-	if dialect == goose.DialectPostgres {
-		has = "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace AND relname IN (%s)"
-	}
-	for _, look := range []struct{ table, tables string }{
-		{versions, "'" + versions + "'"},
-		{formerVersions, "'" + formerVersions + "', 'sales', 'order_units'"},
-	} {
-		var found int
-		if err := db.QueryRowContext(ctx, fmt.Sprintf(has, look.tables)).Scan(&found); err != nil {
-			return "", err
-		}
-		if found == strings.Count(look.tables, ",")+1 {
-			return look.table, nil
-		}
-	}
-	return "", nil
-}
+// versions is the table of applied versions: other applications with goose may have its default table in the same database.
+const versions = "tidegate_versions"
 
 func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe description, golden string) error {
 	p, err := provider(dialect, db)
@@ -179,11 +106,15 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe desc
 
 // version reads the version without goose's provider, which would create its table first.
 func version(ctx context.Context, dialect goose.Dialect, db *sql.DB) (int64, error) {
-	table, err := versionTable(ctx, dialect, db)
-	if err != nil || table == "" {
+	has := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '" + versions + "'"
+	if dialect == goose.DialectPostgres {
+		has = "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace AND relname = '" + versions + "'"
+	}
+	var found int
+	if err := db.QueryRowContext(ctx, has).Scan(&found); err != nil || found == 0 {
 		return 0, err
 	}
-	store, err := database.NewStore(dialect, table)
+	store, err := database.NewStore(dialect, versions)
 	if err != nil {
 		return 0, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -156,44 +155,6 @@ func TestNewerSchemaIsAccepted(t *testing.T) {
 	}
 }
 
-// Former programs used goose's default table, which another application may use too.
-func TestFormerVersionsAreTakenOver(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			db := open(t, d.driver, d.dsn(t))
-			do := func(statement string) {
-				t.Helper()
-				if _, err := db.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := d.up(t.Context(), db); err != nil {
-				t.Fatal(err)
-			}
-			do("ALTER TABLE tidegate_versions RENAME TO goose_db_version")
-			do("INSERT INTO goose_db_version (version_id, is_applied) VALUES (20260101, true)")
-			if err := d.check(t.Context(), db); err != nil {
-				t.Errorf("check before: %v", err)
-			}
-			for range 2 {
-				if err := d.up(t.Context(), db); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := d.check(t.Context(), db); err != nil {
-				t.Errorf("check after: %v", err)
-			}
-			var own, former int
-			if err := db.QueryRowContext(t.Context(), "SELECT (SELECT max(version_id) FROM tidegate_versions), (SELECT max(version_id) FROM goose_db_version)").Scan(&own, &former); err != nil {
-				t.Fatal(err)
-			}
-			if own > 1000 || former != 20260101 {
-				t.Errorf("version %d, and %d in the former table", own, former)
-			}
-		})
-	}
-}
-
 // An application with goose and a table of the same name is not ours, and its versions say nothing.
 func TestVersionsOfAnotherApplication(t *testing.T) {
 	for _, d := range dialects {
@@ -305,45 +266,5 @@ func TestEventsAreOnlyAdded(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Order ids without a MAC are accepted for another week if there may be earlier orders, and not otherwise.
-func TestPlainOrderIDs(t *testing.T) {
-	for _, d := range dialects {
-		for _, sold := range []bool{false, true} {
-			t.Run(fmt.Sprint(d.name, ", sold ", sold), func(t *testing.T) {
-				db := open(t, d.driver, d.dsn(t))
-				p, err := provider(d.goose, db)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := p.UpTo(t.Context(), 7); err != nil {
-					t.Fatal(err)
-				}
-				if sold {
-					values := "'2026-01-01', '2026-01-02', true, 0, '\\x00'"
-					if d.name == "sqlite" {
-						values = "1, 2, 1, 0, x'00'"
-					}
-					if _, err := db.ExecContext(t.Context(), "INSERT INTO sales (sale, starts_at, ends_at, requires_user, hold_ms, salt, revision) VALUES ('s', "+values+", 1)"); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := d.up(t.Context(), db); err != nil {
-					t.Fatal(err)
-				}
-				within := "plain_until BETWEEN now() + interval '6 days' AND now() + interval '8 days'"
-				if d.name == "sqlite" {
-					within = "plain_until / 1000 - unixepoch() BETWEEN 6 * 86400 AND 8 * 86400"
-				}
-				var keys, length int
-				var plain sql.NullBool
-				err = db.QueryRowContext(t.Context(), "SELECT count(*), min(length(key)), (SELECT "+within+" FROM order_id_key) FROM order_id_key").Scan(&keys, &length, &plain)
-				if err != nil || keys != 1 || length != 32 || plain != (sql.NullBool{Bool: sold, Valid: sold}) {
-					t.Errorf("%d keys of %d bytes, plain ids for a week: %v, %v", keys, length, plain, err)
-				}
-			})
-		}
 	}
 }

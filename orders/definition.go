@@ -100,7 +100,7 @@ func (d *Definition) validate() error {
 	seen := make(map[string]bool, len(d.Items))
 	for i, it := range d.Items {
 		at := fmt.Sprintf("Items[%d].", i)
-		if err := it.validate(at); err != nil {
+		if err := it.Validate(at); err != nil {
 			return err
 		}
 		if seen[it.ID] {
@@ -113,8 +113,8 @@ func (d *Definition) validate() error {
 
 const nameShape = "must be 1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
 
-// validate returns ErrInvalid for a field, whose name it puts after at.
-func (it *ItemDefinition) validate(at string) error {
+// Validate returns ErrInvalid for a field, whose name it puts after at.
+func (it *ItemDefinition) Validate(at string) error {
 	if !ValidName(it.ID) {
 		return failure.At(ErrInvalid, at+"ID", nameShape)
 	}

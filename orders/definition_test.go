@@ -1,17 +1,13 @@
 package orders_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/postgres"
-	"github.com/tidegate/tidegate/redisclient"
 )
 
 // define returns the smallest definition.
@@ -39,9 +35,8 @@ func TestDefinitionOfASale(t *testing.T) {
 	d.Anonymous, d.Hold, d.Revision = true, orders.NoHold, 7
 	d.Items[0] = orders.ItemDefinition{ID: "shoe", Stock: 2, QuotaPerBuyer: 3, InFlightMax: 4, Final: true}
 	s, err := d.Sale()
-	must(t, err)
-	if s.Hold != 0 || s.RequiresUser {
-		t.Errorf("%+v", s)
+	if err != nil || s.Hold != 0 || s.RequiresUser {
+		t.Errorf("%+v, %v", s, err)
 	}
 	if again := s.Definition(); !reflect.DeepEqual(again, d) {
 		t.Errorf("%+v, want %+v", again, d)
@@ -77,25 +72,4 @@ func TestTheZeroOutcomeIsNotAdmitted(t *testing.T) {
 	if out.Admitted() {
 		t.Error("admitted without an order")
 	}
-}
-
-// TestWaitReady: a service is ready a moment after Run began. A wait whose context ends before returns the reasons too.
-func TestWaitReady(t *testing.T) {
-	t.Parallel()
-	in := install(t)
-	rdb, err := redisclient.Open(in.redisURL)
-	must(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
-	s, err := orders.NewService(rdb, postgres.New(in.pool), orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
-	ended, end := context.WithCancel(t.Context())
-	end()
-	var missing *orders.Condition
-	if err := s.WaitReady(ended); !errors.Is(err, context.Canceled) || !errors.As(err, &missing) {
-		t.Errorf("%v, want the end of the context, and the reasons", err)
-	}
-	stop := in.run(s.Run)
-	t.Cleanup(stop)
-	must(t, s.WaitReady(t.Context()))
-	must(t, s.Ready(t.Context()))
 }

@@ -26,14 +26,12 @@ import (
 //	48 bits  random
 //
 // An id leads to its item, and so to its Redis slot. Ids cannot be guessed, and only one of 16,384 made-up ids has a valid MAC.
-// Ids of earlier versions are plain: they begin with a 0 bit, and have 48 bits of Unix milliseconds, 50 random bits and no MAC.
 // The zero ID names no order.
 type ID [16]byte
 
 // IDKey recognizes the ids that an installation has issued.
 type IDKey struct {
-	Key        []byte    // of the MAC
-	PlainUntil time.Time // plain ids were issued until then; zero: never
+	Key []byte // of the MAC
 }
 
 const (
@@ -43,7 +41,8 @@ const (
 	idMAC2  = 3 << 48    // within the lower half
 )
 
-func (k *IDKey) newID(at time.Time, item int) ID {
+// New returns a random id for an order of an item.
+func (k *IDKey) New(at time.Time, item int) ID {
 	var id ID
 	rand.Read(id[10:])
 	units := uint64(at.UnixMilli()-idEpoch) / idUnit & (1<<35 - 1)
@@ -65,22 +64,20 @@ func (k *IDKey) signed(id ID) ID {
 	return id
 }
 
-// issued reports whether this installation issued an id; one of 16,384 made-up ids passes too.
-func (k *IDKey) issued(id ID) bool {
-	if id.plain() {
-		return id.time().Before(k.PlainUntil)
-	}
+// Issued reports whether this installation issued an id; one of 16,384 made-up ids passes too.
+func (k *IDKey) Issued(id ID) bool {
 	want := k.signed(id)
 	return subtle.ConstantTimeCompare(id[:], want[:]) == 1
 }
 
-// reference returns another name of an order, in the form of an id that is none. Only the key connects the two, and resolve is the reverse.
-func (k *IDKey) reference(id ID) (ref ID) {
+// Reference returns another name of an order, in the form of an id that is none. Only the key connects the two, and Resolve is the reverse.
+func (k *IDKey) Reference(id ID) (ref ID) {
 	k.referring().Encrypt(ref[:], id[:])
 	return ref
 }
 
-func (k *IDKey) resolve(ref ID) (id ID) {
+// Resolve is the reverse of Reference.
+func (k *IDKey) Resolve(ref ID) (id ID) {
 	k.referring().Decrypt(id[:], ref[:])
 	return id
 }
@@ -92,37 +89,6 @@ func (k *IDKey) referring() cipher.Block {
 	}
 	return block
 }
-
-// Shown returns the name of an order in logs, traces and lists for those who only look: its id, or a reference if it has no buyer. The id of
-// an anonymous order is a secret, with which anybody can cancel it. The zero ID: the key of references is not loaded yet.
-func (c *core) Shown(id ID, buyer string) ID {
-	if buyer != "" {
-		return id
-	}
-	key := c.idKey.Load()
-	if key == nil {
-		return ID{}
-	}
-	return key.reference(id)
-}
-
-// ParseShown reads an id, or what Shown returned, for callers who may see all orders. It returns ErrUnknownOrder for any other text. One
-// reference in two million reads as an id that was not issued.
-func (c *core) ParseShown(text string) (ID, error) {
-	id, err := ParseID(text)
-	key := c.idKey.Load()
-	if key == nil || err == nil && key.issued(id) {
-		return id, err
-	}
-	if u, err := uuid.Parse(text); err == nil && len(text) == 36 {
-		if of, err := ParseID(uuid.UUID(key.resolve(ID(u))).String()); err == nil && key.issued(of) {
-			return of, nil
-		}
-	}
-	return id, err
-}
-
-func (id ID) plain() bool { return id[0]&0x80 == 0 }
 
 // ParseID reads the canonical form, 36 characters in lower or upper case. It returns ErrUnknownOrder for any other text.
 func ParseID(s string) (ID, error) {
@@ -152,17 +118,14 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// time is when the order was requested, by this process's estimate of Redis' clock, rounded down.
-func (id ID) time() time.Time {
+// Time is when the order was requested, by this process's estimate of Redis' clock, rounded down.
+func (id ID) Time() time.Time {
 	high := binary.BigEndian.Uint64(id[:8])
-	if id.plain() {
-		return time.UnixMilli(int64(high >> 16))
-	}
 	return time.UnixMilli(int64(high>>28&(1<<35-1))*idUnit + idEpoch)
 }
 
-// item returns the number of the item that was ordered.
-func (id ID) item() int {
+// Item returns the number of the item that was ordered.
+func (id ID) Item() int {
 	high := int(binary.BigEndian.Uint64(id[:8]) & 0xfff)
 	low := int(binary.BigEndian.Uint64(id[8:]) >> 50 & 0xfff)
 	return high<<12 | low

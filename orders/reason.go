@@ -1,6 +1,6 @@
 package orders
 
-// Reason says why an order was refused. The same word stands in the scripts'
+// A Reason is why an order was refused. The same word is used in the scripts'
 // replies, in JSON, in metrics and in the logs.
 type Reason string
 

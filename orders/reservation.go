@@ -27,7 +27,7 @@ type Reservation struct {
 }
 
 // body returns the record without its closing brace and the fields that the scripts append.
-func (r Reservation) body() string { return string(r.appendBody(nil)) }
+func (r Reservation) Body() string { return string(r.appendBody(nil)) }
 
 // appendBody appends the body as encoding/json would write it, at a fifth of the cost: every order is encoded for Redis and for
 // its task.
@@ -59,9 +59,9 @@ func appendText(b []byte, s string) []byte {
 }
 
 // record returns the reservation as the scripts write it.
-func (r Reservation) record() string { return string(r.appendRecord(nil)) }
+func (r Reservation) Record() string { return string(r.AppendRecord(nil)) }
 
-func (r *Reservation) appendRecord(b []byte) []byte {
+func (r *Reservation) AppendRecord(b []byte) []byte {
 	b = append(r.appendBody(b), `,"u":[`...)
 	for i, unit := range r.Units {
 		if i > 0 {
@@ -95,7 +95,7 @@ func ParseReservation(record []byte) (Reservation, error) {
 func (v *versioned) check() error {
 	switch {
 	case v.Version > recordVersion:
-		return fmt.Errorf("%w: record %d, this program reads %d", errLaterVersion, v.Version, recordVersion)
+		return fmt.Errorf("%w: record %d, this program reads %d", ErrLaterVersion, v.Version, recordVersion)
 	case v.ID == ID{} || v.Quantity < 1:
 		return errors.New("orders: not a reservation: it has no id or no quantity")
 	}
@@ -110,10 +110,31 @@ func (r *Reservation) Accepted() Order {
 	}
 }
 
-// Holding returns what Redis needs to know of a dead letter.
-func (r *Reservation) Holding() Holding {
-	return Holding{
-		ID: r.ID, Item: r.Item, BuyerHash: r.BuyerHash, KeyHash: &r.KeyHash,
-		Quantity: r.Quantity, Status: StatusAccepted, Units: r.Units,
+// ParseReservations reads the payload of a task. It leaves out the orders that are unreadable or of a later version, and returns how many
+// these are, so that they do not keep the others from being committed. The outbox has them.
+func ParseReservations(payload []byte) (list []Reservation, damaged, later int, err error) {
+	var all []versioned
+	if json.Unmarshal(payload, &all) == nil && !slices.ContainsFunc(all, func(v versioned) bool { return v.check() != nil }) {
+		list = make([]Reservation, len(all))
+		for i := range all {
+			list[i] = all[i].Reservation
+		}
+		return list, 0, 0, nil
 	}
+	var texts []json.RawMessage
+	if err := json.Unmarshal(payload, &texts); err != nil {
+		return nil, 0, 0, err
+	}
+	for _, text := range texts {
+		r, err := ParseReservation(text)
+		switch {
+		case err == nil:
+			list = append(list, r)
+		case errors.Is(err, ErrLaterVersion):
+			later++
+		default:
+			damaged++
+		}
+	}
+	return list, damaged, later, nil
 }

@@ -1,15 +1,12 @@
 package orders
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/names"
 )
-
-const rememberFor = 7 * 24 * time.Hour // how long after a sale's end its orders' keys are remembered
 
 // State is the state of a sale for a buyer.
 type State string
@@ -73,7 +70,7 @@ func (s *Sale) Item(id string) (*Item, bool) {
 }
 
 // stateAt returns the state at a time of Redis' clock. It ignores recoveries.
-func (s *Sale) stateAt(now time.Time) State {
+func (s *Sale) StateAt(now time.Time) State {
 	switch {
 	case s.Switch == SwitchClosed:
 		return StateClosed
@@ -133,33 +130,6 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	}
 	return amended, changed, nil
 }
-
-// interruptedBy returns how def would shut the sale, which is open at a time of Redis' clock; nil if it would not, or is not open.
-func (s *Sale) interruptedBy(def *Sale, now time.Time) []string {
-	if s.stateAt(now) != StateOpen {
-		return nil
-	}
-	next := *s
-	next.StartsAt, next.EndsAt = def.StartsAt, def.EndsAt
-	switch next.stateAt(now) {
-	case StateScheduled:
-		return []string{fmt.Sprintf("sale %s is open, and would be shut until its new start at %s", s.ID, def.StartsAt.Format(time.RFC3339))}
-	case StateEnded:
-		return []string{fmt.Sprintf("sale %s is open until %s, and would end now, because its new end at %s is past",
-			s.ID, s.EndsAt.Format(time.RFC3339), def.EndsAt.Format(time.RFC3339))}
-	}
-	return nil
-}
-
-// identityChange returns what it means for a sale with orders if its RequiresUser changes.
-func (s *Sale) identityChange() string {
-	if s.RequiresUser {
-		return fmt.Sprintf("sale %s has orders, all of known users, and would take orders without a user as well", s.ID)
-	}
-	return fmt.Sprintf("sale %s has orders, and buyers without a user could neither order nor repeat an order any more", s.ID)
-}
-
-func (s *Sale) forgetAt() time.Time { return s.EndsAt.Add(rememberFor) }
 
 // ValidName reports whether s may name a sale or an item: 1 to 64 of A-Z a-z 0-9 . _ -, of which the first is a letter or digit.
 func ValidName(s string) bool { return names.Mixed(s, "._-", 64) && names.Mixed(s[:1], "", 1) }

@@ -1,7 +1,6 @@
 package orders
 
 import (
-	"context"
 	"time"
 )
 
@@ -17,14 +16,6 @@ type ItemTotals struct {
 	Cancelled int       // units of cancelled orders, which are on sale again or have been sold again
 	Expired   int       // units of expired orders, likewise
 	Latest    time.Time // when the latest of the orders was accepted that have units; zero: none has
-}
-
-// Totals counts the orders of a sale. The database reads all of them.
-func (rd *reader) Totals(ctx context.Context, sale string) (Totals, error) {
-	if _, err := rd.sales.find(ctx, sale); err != nil {
-		return Totals{}, err
-	}
-	return rd.store.Totals(ctx, sale)
 }
 
 // Add adds a number of orders of an item that have the same status: how many units they are of, and when the latest was accepted. Stores

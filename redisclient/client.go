@@ -82,7 +82,7 @@ func DetectCluster(ctx context.Context, opts *redis.UniversalOptions) error {
 }
 
 // Queue returns a client of the same servers for Asynq: with longer timeouts and with retries, because no request waits for
-// its replies and nobody else repeats its calls. It is the same client for all callers, and closed together with c.
+// its replies and its callers do not retry. It is the same client for all callers, and closed together with c.
 func (c *Client) Queue() redis.UniversalClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()

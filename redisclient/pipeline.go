@@ -18,7 +18,7 @@ type pipeline struct {
 func (p *pipeline) Unwrap() redis.UniversalClient { return p.rdb }
 
 // AutoPipeline returns a view of rdb in which concurrent callers share round trips, which pays under load. It is closed together with
-// rdb. go-redis marks auto-pipelines as experimental, so this is the only place that makes them. When 16384 commands are waiting, more
+// rdb. go-redis declares auto-pipelines experimental, so this is the only place that makes them. When 16384 commands are waiting, more
 // are refused with redis.ErrAutoPipelineQueueFull.
 func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
 	p, err := rdb.AutoPipelineWithOptions(&redis.AutoPipelineOptions{

@@ -31,8 +31,8 @@ func SetTimeout(opts *redis.UniversalOptions, timeout time.Duration) {
 //	redis://[user:password@]a:6379,b:6379,c:6379                 a Redis Cluster
 //	redis+sentinel://[user:password@]a:26379,b:26379/name[/db]   the master that these sentinels monitor under name
 //
-// User and password are those of the server or master. rediss instead of redis uses TLS, also for sentinels. Options follow a question
-// mark: those of redis.ParseURL, except for the ones that opts below sets itself, and sentinel_username and sentinel_password.
+// User and password are those of the server or master. rediss instead of redis uses TLS, also for sentinels. Options are the URL's
+// query: those of redis.ParseURL, except for the ones that opts below sets itself, and sentinel_username and sentinel_password.
 func ParseURL(text string) (*redis.UniversalOptions, error) {
 	text, query, _ := strings.Cut(text, "?")
 	options, err := url.ParseQuery(query)

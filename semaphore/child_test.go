@@ -90,7 +90,11 @@ func runJob(text string) error {
 	if err != nil {
 		return err
 	}
-	defer set.Close()
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = set.Run(running) })
+	defer ended.Wait()
+	defer stop()
 	s, err := set.Semaphore(j.Name)
 	if err != nil {
 		return err
@@ -129,8 +133,8 @@ func tell(e event) {
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		called := monotonic()
-		p, err := w.semaphore.AcquireWith(ctx, semaphore.Request{Holder: fmt.Sprint(w.job.Label, w.number)})
-		if err != nil {
+		p, _, _ := w.semaphore.AcquireWith(ctx, semaphore.Request{Holder: fmt.Sprint(w.job.Label, w.number)})
+		if p == nil {
 			periodic.Pause(ctx, 10*time.Millisecond) // Redis may be away
 			continue
 		}

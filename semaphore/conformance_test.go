@@ -19,10 +19,9 @@ func TestLimit(t *testing.T) {
 		a, b := h.defined("report", 3, long), h.semaphore("report")
 		permits := []*semaphore.Permit{acquire(t, a, semaphore.Request{}), acquire(t, b, semaphore.Request{}), acquire(t, a, semaphore.Request{Try: true})}
 		for _, s := range []*semaphore.Semaphore{a, b} {
-			_, err := s.TryAcquire(soon(t))
-			var full *semaphore.CapacityError
-			if !errors.As(err, &full) || !errors.Is(err, semaphore.ErrAtCapacity) || full.Position != 1 || full.Name != "report" || full.Err != nil {
-				t.Errorf("the fourth: %v", err)
+			p, full, err := s.TryAcquire(soon(t))
+			if p != nil || full == nil || full.Position != 1 || err != nil {
+				t.Errorf("the fourth: %v, %+v, %v", p, full, err)
 			}
 		}
 		if st := status(t, b); st.InUse != 3 || st.Waiting != 0 {
@@ -30,7 +29,7 @@ func TestLimit(t *testing.T) {
 		}
 		release(t, permits[1], permits[1]) // twice frees one
 		p := acquire(t, a, semaphore.Request{Try: true})
-		if _, err := b.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) {
+		if _, full, err := b.TryAcquire(soon(t)); full == nil {
 			t.Errorf("after one was released twice, the second: %v", err)
 		}
 		release(t, p, permits[0], permits[2])
@@ -47,11 +46,11 @@ func TestHeavyWaiterIsNotStarved(t *testing.T) {
 		first, second := acquire(t, a, semaphore.Request{}), acquire(t, b, semaphore.Request{Weight: 2})
 		heavy := queue(t, b, semaphore.Request{Weight: 4}, 1)
 		light := queue(t, a, semaphore.Request{}, 2)
-		if _, err := a.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) {
+		if _, full, err := a.TryAcquire(soon(t)); full == nil {
 			t.Errorf("one who passes the heavy waiter: %v", err)
 		}
 		release(t, first)
-		if _, err := a.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) || !heavy.waits() || !light.waits() {
+		if _, full, err := a.TryAcquire(soon(t)); full == nil || !heavy.waits() || !light.waits() {
 			t.Errorf("with half of it free: %v", err)
 		}
 		release(t, second)
@@ -101,7 +100,7 @@ func TestSeveralAtOnceAllOrNothing(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		a, b := h.defined("a", 2, long), h.defined("b", 2, long)
 		p := acquire(t, b, semaphore.Request{Weight: 2})
-		if _, err := a.AcquireWith(soon(t), semaphore.Request{Also: []string{"b"}, Try: true}); !errors.Is(err, semaphore.ErrAtCapacity) {
+		if _, full, err := a.AcquireWith(soon(t), semaphore.Request{Also: []string{"b"}, Try: true}); full == nil {
 			t.Errorf("with b full: %v", err)
 		}
 		if st := status(t, a); st.InUse != 0 || st.Waiting != 0 {
@@ -123,7 +122,7 @@ func TestSeveralAtOnceAllOrNothing(t *testing.T) {
 		if status(t, a).InUse+status(t, b).InUse != 0 {
 			t.Error("something is held after the release")
 		}
-		if _, err := a.AcquireWith(soon(t), semaphore.Request{Also: []string{"nowhere"}}); !errors.Is(err, semaphore.ErrUnknown) {
+		if _, _, err := a.AcquireWith(soon(t), semaphore.Request{Also: []string{"nowhere"}}); !errors.Is(err, semaphore.ErrUnknown) {
 			t.Errorf("with an unknown one: %v", err)
 		}
 		if status(t, a).InUse != 0 {
@@ -150,7 +149,7 @@ func TestSeveralAtOnceDoNotDeadlock(t *testing.T) {
 			}
 			wg.Go(func() {
 				for range rounds {
-					p, err := s.AcquireWith(ctx, semaphore.Request{Also: also})
+					p, _, err := s.AcquireWith(ctx, semaphore.Request{Also: also})
 					if err != nil {
 						t.Errorf("%s: %v", names, err)
 						return
@@ -183,7 +182,7 @@ func TestResentRequestTakesNoSecondPermit(t *testing.T) {
 		if p.Token() != again.Token() || p.Token() != elsewhere.Token() || p.ID() != elsewhere.ID() || status(t, a).InUse != 1 {
 			t.Errorf("tokens %d, %d, %d; %+v", p.Token(), again.Token(), elsewhere.Token(), status(t, a))
 		}
-		if _, err := a.AcquireWith(soon(t), semaphore.Request{ID: r.ID, Also: []string{"other"}}); !errors.Is(err, semaphore.ErrInvalid) {
+		if _, _, err := a.AcquireWith(soon(t), semaphore.Request{ID: r.ID, Also: []string{"other"}}); !errors.Is(err, semaphore.ErrInvalid) {
 			t.Errorf("the same id for more semaphores: %v", err)
 		}
 		release(t, elsewhere)
@@ -215,7 +214,7 @@ func TestWaiterWithTheIDOfAnotherRequest(t *testing.T) {
 		s := h.defined("report", 2, long)
 		acquire(t, s, semaphore.Request{Weight: 2})
 		queue(t, s, semaphore.Request{ID: "order 17"}, 1)
-		if _, err := s.AcquireWith(soon(t), semaphore.Request{ID: "order 17", Weight: 2}); !errors.Is(err, semaphore.ErrInvalid) {
+		if _, _, err := s.AcquireWith(soon(t), semaphore.Request{ID: "order 17", Weight: 2}); !errors.Is(err, semaphore.ErrInvalid) {
 			t.Errorf("another weight: %v, want %v", err, semaphore.ErrInvalid)
 		}
 	})

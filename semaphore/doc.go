@@ -1,9 +1,15 @@
 // Package semaphore limits how many permits are held at once, across any number of processes, with the state in Redis.
 //
 //	sem, err := semaphore.New(rdb, "report", semaphore.Options{Limit: 10})
-//	p, err := sem.Acquire(ctx)
-//	if err != nil {
+//	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+//	defer stop() // after the last Release: a permit that is held when Run ends lasts for its lease
+//	go sem.Run(running)
+//	p, full, err := sem.Acquire(ctx)
+//	switch {
+//	case err != nil:
 //		return err
+//	case full != nil: // all are taken, and ctx has ended
+//		return ctx.Err()
 //	}
 //	defer p.Release()
 //	ctx, cancel := p.WithContext(ctx)

@@ -118,6 +118,7 @@ func (d *drifter) newSet(way client) *semaphore.Set {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	running(d.t, set)
 	return set
 }
 
@@ -167,18 +168,18 @@ func (d *drifter) step(r *rand.Rand) {
 	switch n := r.IntN(1000); {
 	case n < 300:
 		d.count("grants")
-		g, err := s.Grant(ctx, request)
+		g, _, err := s.Grant(ctx, request)
 		d.judge(err)
-		if err == nil {
+		if g != nil {
 			d.mu.Lock()
 			d.grants = append(d.grants, [2]string{name, g.ID})
 			d.mu.Unlock()
 		}
 	case n < 450:
 		d.count("permits")
-		p, err := s.AcquireWith(ctx, request)
+		p, _, err := s.AcquireWith(ctx, request)
 		d.judge(err)
-		if err == nil && r.IntN(100) > 0 { // else it is forgotten, and renews for ever
+		if p != nil && r.IntN(100) > 0 { // else it is forgotten, and renews for ever
 			_ = p.Release()
 		}
 	case n < 750:
@@ -216,7 +217,7 @@ func (d *drifter) step(r *rand.Rand) {
 		d.mu.Lock()
 		d.sets[i] = d.newSet(d.ways[i])
 		d.mu.Unlock()
-		_ = set.Close()
+		stop(set)
 	}
 }
 

@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/alicebob/miniredis/v2"
@@ -25,11 +24,12 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer sem.Close()
-	ctx := context.Background()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go sem.Run(ctx) //nolint:errcheck // it returns nil when ctx ends
 	var last int64
 	for range 2 {
-		permit, err := sem.Acquire(ctx)
+		permit, _, err := sem.Acquire(ctx)
 		if err != nil {
 			panic(err)
 		}
@@ -37,10 +37,13 @@ func Example() {
 		fmt.Println("acquired, token grows:", permit.Token() > last)
 		last = permit.Token()
 	}
-	_, err = sem.AcquireWith(ctx, semaphore.Request{Try: true})
-	fmt.Println("at capacity:", errors.Is(err, semaphore.ErrAtCapacity))
+	_, full, err := sem.TryAcquire(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("refused, at position:", full.Position)
 	// Output:
 	// acquired, token grows: true
 	// acquired, token grows: true
-	// at capacity: true
+	// refused, at position: 1
 }

@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"testing"
@@ -136,9 +137,7 @@ func (tr *trial) spawn() *child {
 
 func newTrial(t *testing.T, h *house, name string) *trial {
 	def := semaphore.Definition{Limit: histLimit, Lease: histLease}
-	if err := h.semaphore(name).Define(soon(t), def); err != nil {
-		t.Fatal(err)
-	}
+	answered(t, func(ctx context.Context) error { return h.semaphore(name).Define(ctx, def) })
 	def.ExistedBefore = true
 	return &trial{T: t, house: h, job: job{Addr: h.addr, Namespace: h.namespace, Name: name, Definition: def, Workers: workers}}
 }

@@ -46,7 +46,7 @@ func TestIdleWaitersCostNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	for range waiters {
 		wg.Go(func() {
-			if p, err := s.Acquire(ctx); err == nil {
+			if p, _, _ := s.Acquire(ctx); p != nil {
 				_ = p.Release()
 			}
 		})
@@ -97,7 +97,7 @@ func TestNoScriptServesAll(t *testing.T) {
 	var wg sync.WaitGroup
 	for range waiters {
 		wg.Go(func() {
-			if _, err := s.Grant(ctx, semaphore.Request{}); err != nil {
+			if _, _, err := s.Grant(ctx, semaphore.Request{}); err != nil {
 				t.Error(err)
 			}
 		})

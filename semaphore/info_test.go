@@ -34,8 +34,8 @@ func TestUserWithoutInfo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer sem.Close()
-		p, err := sem.TryAcquire(t.Context())
+		running(t, sem)
+		p, _, err := sem.TryAcquire(t.Context())
 		if allowed != (err == nil) || !allowed && !strings.Contains(err.Error(), "+info") {
 			t.Errorf("allowed %t: %v", allowed, err)
 		}

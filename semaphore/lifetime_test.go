@@ -47,7 +47,7 @@ func TestShrinkingEvictsNobody(t *testing.T) {
 		if err := heavy.failed(); !errors.Is(err, semaphore.ErrTooHeavy) {
 			t.Errorf("who waits for 3 of 2: %v", err)
 		}
-		if _, err := b.AcquireWith(soon(t), semaphore.Request{Weight: 3}); !errors.Is(err, semaphore.ErrTooHeavy) {
+		if _, _, err := b.AcquireWith(soon(t), semaphore.Request{Weight: 3}); !errors.Is(err, semaphore.ErrTooHeavy) {
 			t.Errorf("who asks for 3 of 2: %v", err)
 		}
 		if st := status(t, b); st.InUse != 4 || st.Limit != 2 || st.Waiting != 1 {
@@ -145,7 +145,7 @@ func TestTokensGrow(t *testing.T) {
 			}
 			wg.Go(func() {
 				for range 50 {
-					p, err := s.AcquireWith(ctx, r)
+					p, _, err := s.AcquireWith(ctx, r)
 					if err != nil {
 						t.Error(err)
 						return
@@ -180,17 +180,16 @@ func TestEndOfContextFreesThePlace(t *testing.T) {
 			await(t, b, func(st semaphore.Status) bool { return st.Waiting == i+1 })
 		}
 		cancels[1]()
-		var full *semaphore.CapacityError
-		if err := callers[1].failed(); !errors.As(err, &full) || full.Position != 2 || !errors.Is(err, context.Canceled) || !errors.Is(err, semaphore.ErrAtCapacity) {
-			t.Errorf("the second: %v", err)
+		if full := callers[1].refused(); full.Position != 2 {
+			t.Errorf("the second: %+v", full)
 		}
 		st := await(t, a, func(st semaphore.Status) bool { return st.Waiting == 2 })
 		if st.Totals.TimedOut != 1 {
 			t.Errorf("%+v", st.Totals)
 		}
 		cancels[0]()
-		if err := callers[0].failed(); !errors.Is(err, context.Canceled) {
-			t.Errorf("the first: %v", err)
+		if full := callers[0].refused(); full.Position != 1 {
+			t.Errorf("the first: %+v", full)
 		}
 		release(t, p)
 		release(t, callers[2].got())
@@ -210,9 +209,10 @@ func TestContextsEndAtAnyMoment(t *testing.T) {
 			wg.Go(func() {
 				for n := range 50 {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n*i)*20*time.Microsecond)
-					if p, err := sems[i%2].Acquire(ctx); err == nil {
+					switch p, full, err := sems[i%2].Acquire(ctx); {
+					case p != nil:
 						_ = p.Release()
-					} else if !errors.Is(err, context.DeadlineExceeded) {
+					case full == nil && !errors.Is(err, context.DeadlineExceeded):
 						t.Error(err)
 					}
 					cancel()

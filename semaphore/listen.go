@@ -1,20 +1,25 @@
 package semaphore
 
 import (
+	"context"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/tidegate/tidegate/internal/pubsub"
 )
 
-const (
-	listenQuiet = 3 * time.Second // silence after which a subscription is pinged
-	listenRoom  = 16384           // buffered messages
-)
+const listenPause = 100 * time.Millisecond // after a connection failed
 
-// listen subscribes to the process' channel, once Redis has the first waiter or permit of the process. The caller holds mu. Messages may
-// be late or lost: the heartbeat makes up for them.
+// A subscription is a channel with messages for shards.
+type subscription struct {
+	channel string
+	shards  func() []*shard
+}
+
+// listen makes Run subscribe to the process' channel, once Redis has the first waiter or permit of the process. The caller holds mu.
+// Messages may be late or lost: the heartbeat makes up for them.
 func (sh *shard) listen() {
 	if sh.listens {
 		return
@@ -22,34 +27,65 @@ func (sh *shard) listen() {
 	sh.listens = true
 	s := sh.set
 	if s.sharded {
-		s.start(func() {
-			if sub := sh.keep(s.rdb.SSubscribe(s.ctx, sh.channel())); sub != nil {
-				s.receive(sub, func() []*shard { return []*shard{sh} })
-			}
-		})
+		s.subscribe(subscription{sh.channel(), func() []*shard { return []*shard{sh} }})
 		return
 	}
-	s.listens.Do(func() { // one channel for all shards
-		s.start(func() {
-			if sub := s.keep(s.rdb.Subscribe(s.ctx, sh.channel())); sub != nil {
-				s.receive(sub, s.all)
-			}
-		})
-	})
+	s.listens.Do(func() { s.subscribe(subscription{sh.channel(), s.all}) }) // one channel for all shards
 }
 
-// receive reads sub until it is closed.
-func (s *Set) receive(sub *redis.PubSub, shards func() []*shard) {
-	for message := range sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(listenQuiet), redis.WithChannelSize(listenRoom)) {
-		switch m := message.(type) {
-		case *redis.Subscription:
-			for _, sh := range shards() {
-				sh.catchUp()
-			}
-		case *redis.Message:
-			s.handle(m.Payload)
+func (s *Set) subscribe(sub subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = append(s.wanted, sub)
+	select {
+	case s.wants <- struct{}{}:
+	default:
+	}
+}
+
+// Run receives what other processes do to the waiters and permits of this one, until ctx ends; it then returns nil. Without Run waiters
+// notice it up to half a second later, and permits at their next renewal. Call it once, with a ctx that outlives the last Release: not with
+// the one that stops the work.
+//
+// When ctx ends, all waiting calls return ErrClosed, as later ones do, and the contexts of all permits are cancelled with it as the
+// cause. Permits are not given back: they expire with their leases, because their work may go on, so release them first.
+func (s *Set) Run(ctx context.Context) error {
+	var receiving sync.WaitGroup
+	defer receiving.Wait()
+	defer s.end()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wants:
+		}
+		s.mu.Lock()
+		wanted := s.wanted
+		s.wanted = nil
+		s.mu.Unlock()
+		for _, sub := range wanted {
+			receiving.Go(func() { s.receive(ctx, sub) })
 		}
 	}
+}
+
+// receive receives the messages of a channel until ctx ends.
+func (s *Set) receive(ctx context.Context, sub subscription) {
+	subscribe := s.rdb.Subscribe
+	if s.sharded {
+		subscribe = s.rdb.SSubscribe
+	}
+	_ = pubsub.Follow(ctx, listenPause, func() error {
+		return pubsub.Listen(ctx, subscribe, sub.channel, func(message string) {
+			if message != "" {
+				s.handle(message)
+				return
+			}
+			for _, sh := range sub.shards() {
+				sh.catchUp()
+			}
+		})
+	}, func(error) {}) // calls report that Redis is unavailable
 }
 
 // catchUp makes up for messages sent before the subscription.
@@ -75,11 +111,11 @@ func (s *Set) handle(payload string) {
 	s.mu.Unlock()
 	switch {
 	case sh == nil:
-	case parts[0] == sayLook && len(parts) == 2:
+	case parts[0] == messageLook && len(parts) == 2:
 		sh.beatSoon()
-	case parts[0] == sayCome && len(parts) == 3:
+	case parts[0] == messageCome && len(parts) == 3:
 		sh.askNow(parts[1], name)
-	case parts[0] == sayLost && len(parts) == 4:
+	case parts[0] == messageLost && len(parts) == 4:
 		token, _ := strconv.ParseInt(parts[2], 10, 64)
 		sh.lost(parts[1], token)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,8 +87,35 @@ func (h *house) setOn(rdb semaphore.Client, opts semaphore.SetOptions) *semaphor
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = set.Close() })
+	running(h.t, set)
 	return set
+}
+
+// stops are the functions that stop the Sets and semaphores that run.
+var stops sync.Map
+
+// running runs a Set or a semaphore of New until stop, or until the test ends.
+func running(t testing.TB, s interface{ Run(context.Context) error }) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	stops.Store(s, stop)
+	t.Cleanup(func() {
+		stop()
+		stops.Delete(s)
+	})
+}
+
+// stop ends the Run of a Set or a semaphore that running has started, and waits for its end.
+func stop(s any) {
+	f, _ := stops.Load(s)
+	f.(func())()
 }
 
 // semaphore returns a semaphore of a new Set, without defining it.
@@ -141,9 +169,9 @@ func soon(t testing.TB) context.Context {
 
 func acquire(t testing.TB, s *semaphore.Semaphore, r semaphore.Request) *semaphore.Permit {
 	t.Helper()
-	p, err := s.AcquireWith(soon(t), r)
-	if err != nil {
-		t.Fatal(err)
+	p, full, err := s.AcquireWith(soon(t), r)
+	if p == nil {
+		t.Fatal(full, err)
 	}
 	return p
 }
@@ -162,6 +190,7 @@ type caller struct {
 	t      testing.TB
 	done   chan struct{}
 	permit *semaphore.Permit
+	full   *semaphore.Refusal
 	err    error
 }
 
@@ -169,7 +198,7 @@ func call(ctx context.Context, t testing.TB, s *semaphore.Semaphore, r semaphore
 	c := &caller{t: t, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.permit, c.err = s.AcquireWith(ctx, r)
+		c.permit, c.full, c.err = s.AcquireWith(ctx, r)
 	}()
 	return c
 }
@@ -186,10 +215,20 @@ func queue(t testing.TB, s *semaphore.Semaphore, r semaphore.Request, n int) *ca
 func (c *caller) got() *semaphore.Permit {
 	c.t.Helper()
 	<-c.done
-	if c.err != nil {
-		c.t.Fatal(c.err)
+	if c.permit == nil {
+		c.t.Fatal(c.full, c.err)
 	}
 	return c.permit
+}
+
+// refused returns the refusal that the caller got, which it must.
+func (c *caller) refused() *semaphore.Refusal {
+	c.t.Helper()
+	<-c.done
+	if c.full == nil {
+		c.t.Fatal(c.permit, c.err)
+	}
+	return c.full
 }
 
 // failed returns the error that the caller got, which it must.
@@ -197,7 +236,7 @@ func (c *caller) failed() error {
 	c.t.Helper()
 	<-c.done
 	if c.err == nil {
-		c.t.Fatal("a permit was granted")
+		c.t.Fatal(c.permit, c.full)
 	}
 	return c.err
 }

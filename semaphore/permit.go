@@ -81,9 +81,9 @@ func (p *Permit) Renew(ctx context.Context) error {
 // renew renews the permit and schedules the next renewal, which is sooner after a failure.
 func (p *Permit) renew() {
 	p.mu.Lock()
-	patience := RenewAfter(p.lease)
+	timeout := RenewAfter(p.lease)
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	err := p.Renew(ctx)
 	p.mu.Lock()
@@ -116,12 +116,12 @@ func (p *Permit) Release() error {
 	p.end(context.Canceled)
 	p.mu.Unlock()
 	p.shard.lost(p.ticket.key, p.ticket.token) // by other permits of this process with the same ID
-	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	return p.shard.release(ctx, p.ticket)
 }
 
-const releasePatience = 3 * time.Second
+const releaseTimeout = 3 * time.Second
 
 // expire ends the permit, unless it was renewed while the timer fired.
 func (p *Permit) expire() {

@@ -64,7 +64,7 @@ func TestPermitRenewedBeforeAStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer set.Close()
+	go func() { _ = set.Run(t.Context()) }()
 	s, err := set.Semaphore("report")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestPermitRenewedBeforeAStop(t *testing.T) {
 	if err := s.Define(t.Context(), Definition{Limit: 1, Lease: MinLease}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.Acquire(t.Context())
+	p, _, err := s.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

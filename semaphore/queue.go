@@ -39,14 +39,14 @@ type answered struct {
 const maxRetries = 2 // how often an entry asks again before it fails with the timeout
 
 // await waits for a permit until ctx ends.
-func (sh *shard) await(ctx context.Context, t ticket) (held, error) {
+func (sh *shard) await(ctx context.Context, t ticket) (held, *Refusal, error) {
 	c, err := sh.join(t)
 	if err != nil {
-		return held{}, err
+		return held{}, nil, err
 	}
 	select {
 	case a := <-c.answer:
-		return a.held, a.err
+		return a.held, nil, a.err
 	case <-ctx.Done():
 		return sh.quit(ctx, c)
 	}
@@ -74,25 +74,21 @@ func (sh *shard) join(t ticket) (*caller, error) {
 	if sh.beat == nil {
 		sh.beat = time.AfterFunc(heartbeat, sh.beatNow)
 	}
-	sh.enqueue(sh.ask(w, false))
+	sh.ask(w, false)
 	sh.mu.Unlock()
 	return c, nil
 }
 
 // quit removes a caller from the queue, unless the answer has arrived.
-func (sh *shard) quit(ctx context.Context, c *caller) (held, error) {
+func (sh *shard) quit(ctx context.Context, c *caller) (held, *Refusal, error) {
 	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	select {
 	case a := <-c.answer:
-		sh.mu.Unlock()
-		return a.held, a.err
+		return a.held, nil, a.err
 	default:
 	}
 	w := c.entry
-	err := ctx.Err()
-	if w.place > 0 {
-		err = &CapacityError{Name: w.ticket.names[0], Position: w.place, Wait: w.expected, Err: err}
-	}
 	for i, other := range w.callers {
 		if other == c {
 			w.callers = append(w.callers[:i:i], w.callers[i+1:]...)
@@ -100,10 +96,12 @@ func (sh *shard) quit(ctx context.Context, c *caller) (held, error) {
 	}
 	if len(w.callers) == 0 {
 		sh.remove(w)
-		sh.enqueue(abandonmentOf(&w.ticket))
+		sh.post(abandonmentOf(&w.ticket))
 	}
-	sh.mu.Unlock()
-	return held{}, err
+	if w.place == 0 {
+		return held{}, nil, ctx.Err()
+	}
+	return held{}, &Refusal{Position: w.place, Wait: w.expected}, nil
 }
 
 // remove removes w. The caller holds mu.
@@ -121,29 +119,27 @@ func (sh *shard) answer(w *queueEntry, h held, err error) {
 	}
 }
 
-// ask returns the operation that asks for the permit of w, for the first time or again. The caller holds mu.
-func (sh *shard) ask(w *queueEntry, beat bool) *op {
+// ask asks for the permit of w, for the first time or again. The caller holds mu.
+func (sh *shard) ask(w *queueEntry, beat bool) {
 	w.asking++
-	o := askFor(&w.ticket, true)
-	o.done = func(r reply) { sh.asked(w, r, beat) }
-	return o
+	sh.batches.Post(askFor(&w.ticket, true), func(r reply, err error) { sh.asked(w, r, err, beat) })
 }
 
 // asked handles the reply to an ask.
-func (sh *shard) asked(w *queueEntry, r reply, beat bool) {
+func (sh *shard) asked(w *queueEntry, r reply, err error, beat bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	w.asking--
-	if beat && sh.beat != nil && r.err == nil && r.word != isWaiting {
+	if beat && sh.beat != nil && err == nil && r.word != isWaiting {
 		sh.beat.Reset(0) // no message announced it: there may be more
 	}
 	switch {
 	case w.over:
-	case r.word == isGranted:
+	case err == nil && r.word == isGranted:
 		t := w.ticket
 		t.token = r.token
 		sh.answer(w, held{t, r.lease, r.sent}, nil)
-	case r.word == isWaiting:
+	case err == nil && r.word == isWaiting:
 		sh.listen()
 		again := r.fresh && w.queued
 		w.guest = w.guest || !r.fresh && !w.queued
@@ -154,16 +150,16 @@ func (sh *shard) asked(w *queueEntry, r reply, beat bool) {
 		if sh.beat != nil && r.soon < heartbeat && beat {
 			sh.beat.Reset(max(r.soon, minBeat))
 		}
-	case r.err != nil && w.queued && !sh.ended:
+	case err != nil && w.queued && !sh.ended:
 		// It keeps its place and asks again with the next heartbeat.
-	case isTimeout(r.err) && w.failed < maxRetries && !sh.ended:
+	case isTimeout(err) && w.failed < maxRetries && !sh.ended:
 		w.failed++ // overload is not an outage
-		sh.enqueue(sh.ask(w, false))
+		sh.ask(w, false)
+	case err != nil:
+		sh.answer(w, held{}, err)
+		sh.post(abandonmentOf(&w.ticket)) // the outcome in Redis is unknown
 	default:
 		sh.answer(w, held{}, r.problem())
-		if r.err != nil { // the outcome in Redis is unknown
-			sh.enqueue(abandonmentOf(&w.ticket))
-		}
 	}
 }
 
@@ -178,7 +174,7 @@ func (sh *shard) askAgain(first *queueEntry) {
 	for at := sh.order.Front(); at != nil; at = at.Next() {
 		if w := at.Value.(*queueEntry); w != first && w.queued {
 			w.queued = false
-			sh.enqueue(sh.ask(w, false))
+			sh.ask(w, false)
 		}
 	}
 }
@@ -201,7 +197,7 @@ func (sh *shard) beatNow() {
 			seen[name] = true
 		}
 		if (first || w.guest) && w.asking == 0 {
-			sh.enqueue(sh.ask(w, true))
+			sh.ask(w, true)
 		}
 	}
 }
@@ -221,9 +217,9 @@ func (sh *shard) askNow(key, name string) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if w := sh.entries[key]; w != nil {
-		sh.enqueue(sh.ask(w, false))
+		sh.ask(w, false)
 	} else {
-		sh.enqueue(releaseOf(&ticket{key: key, names: []string{name}}, place))
+		sh.post(releaseOf(&ticket{key: key, names: []string{name}}, place))
 	}
 }
 
@@ -236,7 +232,7 @@ func (sh *shard) granted(h held) {
 	w := sh.entries[h.key]
 	switch {
 	case w == nil:
-		sh.enqueue(abandonmentOf(&h.ticket))
+		sh.post(abandonmentOf(&h.ticket))
 		return
 	case h.attempt != w.ticket.attempt:
 		return

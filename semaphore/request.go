@@ -67,7 +67,7 @@ type ticket struct {
 	attempt int64 // unshared, or a number of the call: others may send the same ID. Callers who share a queueEntry have the first one's
 }
 
-// unshared is the attempt of a request whose key nobody else has.
+// unshared is the attempt of a request whose key no other request has.
 const unshared = 1
 
 func (s *Semaphore) ticket(r Request) (ticket, error) {

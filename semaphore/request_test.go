@@ -1,9 +1,13 @@
 package semaphore
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 // Every text is either rejected as a permit's id, or is the id of its content.
@@ -37,14 +41,6 @@ func FuzzPermitID(f *testing.F) {
 
 // Whatever Redis replies: it is decoded, or it is an error.
 func TestStrangeReplies(t *testing.T) {
-	set, err := NewSet(nil, SetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := set.Semaphore("a")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, v := range []any{
 		nil, "granted",
 		[]any{},
@@ -54,28 +50,34 @@ func TestStrangeReplies(t *testing.T) {
 		[]any{"waiting", int64(1)},
 		[]any{"renewed"},
 		[]any{"unknown"},
-		[]any{"status"},
-		[]any{"status", 1, 2, 3, 4, 5, 6, 7},
 		[]any{"something"},
 	} {
-		if r := decode(v); r.err == nil || r.problem() == nil {
+		if r, err := decode(replyOf(v)); err == nil {
 			t.Errorf("%v is decoded as %+v", v, r)
 		}
 	}
-	for _, v := range [][]any{nil, {1}, {1, 2}, {[]any{}, 2}, {[]any{1, 2}, []any{}}} {
-		if _, _, err := parts(v, 1); err == nil {
-			t.Errorf("%v has parts", v)
+	n := int64(1)
+	counts, holder, waiter := []any{n, n, n, n, n, n}, []any{"key", n, n, "holder", "1", "1", ""}, []any{"key", n, "holder", n}
+	whole := []any{n, n, n, n, n, n, n, counts, holder, waiter, n}
+	if _, err := decodeStatus("a", replyOf(whole)); err != nil {
+		t.Error(err)
+	}
+	for _, v := range [][]any{
+		{},
+		whole[:10], append(slices.Clip(whole), n),
+		{n, n, n, n, n, n, n, counts[:5], holder, waiter, n},
+		{n, n, n, n, n, n, n, append(slices.Clip(counts), n), holder, waiter, n},
+		{n, n, n, n, n, n, n, counts, holder[:6], waiter, n},
+		{n, n, n, n, n, n, n, counts, holder, waiter[:3], n},
+		{n, n, n, n, n, n, n, n, n, n, n},
+	} {
+		if st, err := decodeStatus("a", replyOf(v)); err == nil {
+			t.Errorf("%v is decoded as %+v", v, st)
 		}
 	}
-	status := make([]any, 11)
-	if _, err := s.status(status); err == nil {
-		t.Error("a status without lists")
-	}
-	status[8], status[9], status[10] = make([]any, 6), make([]any, 6), []any{}
-	if _, err := s.status(status); err == nil {
-		t.Error("a status with a part of a holder")
-	}
 }
+
+func replyOf(v any) redisscript.Reply { return redisscript.ReplyOf(redis.NewCmdResult(v, nil)) }
 
 // Requests with an id find their permit again after a deployment.
 func TestKeyOfARequestID(t *testing.T) {

@@ -1,16 +1,13 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/redisscript"
 )
@@ -19,18 +16,9 @@ import (
 var files embed.FS
 
 // script joins all files of lua/ in an order that defines functions before their use.
-var script = redisscript.Repeatable(func() string {
-	var b strings.Builder
-	b.WriteString(redisscript.Try)
-	for _, name := range []string{"prelude", "serve", "acquire", "hold", "define", "run"} {
-		text, err := files.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // the files are embedded
-		}
-		b.Write(text)
-	}
-	return b.String()
-}(), "HGET", "HVALS", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE")
+var script = redisscript.Repeatable("semaphore run",
+	redisscript.Join(files, "try", "lua/prelude", "lua/serve", "lua/acquire", "lua/hold", "lua/define", "lua/run"),
+	"HGET", "HVALS", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE")
 
 // The words of the script's protocol, see prelude.lua and run.lua.
 const (
@@ -52,23 +40,23 @@ const (
 	isTooHeavy = "too_heavy"
 	isConflict = "conflict"
 
-	sayCome = "come"
-	sayLost = "lost"
-	sayLook = "look"
+	messageCome = "come"
+	messageLost = "lost"
+	messageLook = "look"
 )
 
 // An op is one operation for Redis.
 type op struct {
 	word  string
 	names []string
-	args  []any       // between the word and the semaphores; for define and status what follows the semaphore
-	cost  int         // share of a batch in addition to 1
-	done  func(reply) // called once; must not block
+	args  []any // between the word and the semaphores; for define and status what follows the semaphore
+	cost  int   // share of a batch in addition to 1
 }
 
-// A reply is the result of an op, or the error of sending it.
+type call = batch.Call[*op, reply]
+
+// A reply is the result of an op.
 type reply struct {
-	err    error
 	sent   time.Time // before Redis executed the op
 	word   string
 	name   string // of the semaphore concerned: unknown, too_heavy, conflict
@@ -76,9 +64,9 @@ type reply struct {
 	lease  time.Duration
 	place  int
 	wait   time.Duration
-	soon   time.Duration // until the next lease may end
-	fresh  bool          // it was not in the queue before
-	values []any         // for status
+	soon   time.Duration     // until the next lease may end
+	fresh  bool              // it was not in the queue before
+	status redisscript.Reply // the rest of the reply of status
 }
 
 func askFor(t *ticket, wait bool) *op {
@@ -96,7 +84,7 @@ const place = 0
 func abandonmentOf(t *ticket) *op { return releaseOf(t, -t.attempt) }
 
 func releaseOf(t *ticket, token int64) *op {
-	return &op{word: doRelease, names: t.names, args: []any{t.key, token}, done: func(reply) {}}
+	return &op{word: doRelease, names: t.names, args: []any{t.key, token}}
 }
 
 func flag(b bool) int {
@@ -106,15 +94,16 @@ func flag(b bool) int {
 	return 0
 }
 
-// runScript sends ops in one script. Every op's done has been called when it returns.
-func (sh *shard) runScript(ctx context.Context, ops []*op) {
+// runScript sends the operations of calls in one script.
+func (sh *shard) runScript(ctx context.Context, calls []*call) {
 	verb := "PUBLISH"
 	if sh.set.sharded {
 		verb = "SPUBLISH"
 	}
 	numbers, keys := map[string]int{}, []string(nil)
 	var named, args []any
-	for _, o := range ops {
+	for _, c := range calls {
+		o := c.In
 		args = append(args, o.word)
 		single := o.word == doDefine || o.word == doStatus
 		if !single {
@@ -133,105 +122,59 @@ func (sh *shard) runScript(ctx context.Context, ops []*op) {
 	}
 	head := append([]any{sh.set.process, sh.channels(), verb, len(named)}, named...)
 	sent := time.Now()
-	result, err := script.Run(ctx, sh.set.rdb, keys, append(head, args...)...).Slice()
-	var replies, granted []any
-	if err == nil {
-		replies, granted, err = parts(result, len(ops))
-	}
-	for i := 0; i+4 < len(granted); i += 5 { // before the replies, because the reply to an ask may report the same grant
-		key, _ := granted[i].(string)
-		name, _ := granted[i+3].(string)
-		t := ticket{key: key, token: number(granted[i+1]), names: []string{name}, attempt: number(granted[i+4])}
-		sh.granted(held{t, micros(granted[i+2]), sent})
-	}
-	for i, o := range ops {
-		r := reply{err: err}
-		if err == nil {
-			r = decode(replies[i])
+	result := script.Run(ctx, sh.set.rdb, keys, append(head, args...)...)
+	replies, granted := result.List(), result.List()
+	for granted.Len() > 0 { // before the replies, because the reply to an ask may report the same grant
+		t := ticket{key: granted.Text(), token: granted.Int()}
+		lease := granted.Micros()
+		t.names, t.attempt = []string{granted.Text()}, granted.Int()
+		if granted.Err() != nil {
+			break
 		}
-		r.sent = sent
-		o.done(r)
+		sh.granted(held{t, lease, sent})
 	}
-	if err != nil {
-		sh.reloadTopology(ctx)
+	_ = replies.Expect(len(calls))
+	for _, c := range calls {
+		c.Out, c.Err = decode(replies.List())
+		c.Out.sent = sent
 	}
-}
-
-// reloadTopology makes a cluster client reload the topology. By itself it does so only once a minute, and not for an unresponsive server.
-func (sh *shard) reloadTopology(ctx context.Context) {
-	if c, ok := sh.set.rdb.(*redis.ClusterClient); ok && time.Since(sh.reloaded) > reloadEvery {
-		sh.reloaded = time.Now()
-		c.ReloadState(context.WithoutCancel(ctx))
-	}
-}
-
-var errReply = errors.New("semaphore: redis has replied something else")
-
-func parts(result []any, n int) (replies, granted []any, err error) {
-	if len(result) != 2 {
-		return nil, nil, errReply
-	}
-	replies, ok1 := result[0].([]any)
-	granted, ok2 := result[1].([]any)
-	if !ok1 || !ok2 || len(replies) != n {
-		return nil, nil, errReply
-	}
-	return replies, granted, nil
 }
 
 // decode decodes one reply, see prelude.lua.
-func decode(v any) reply {
-	values, _ := v.([]any)
-	if len(values) == 0 {
-		return reply{err: errReply}
-	}
-	r := reply{values: values}
-	r.word, _ = values[0].(string)
-	switch {
-	case r.word == isGranted && len(values) == 3:
-		r.token, r.lease = number(values[1]), micros(values[2])
-	case (r.word == isWaiting || r.word == isFull) && len(values) == 5:
-		r.place, r.wait, r.soon, r.fresh = int(number(values[1])), micros(values[2]), micros(values[3]), number(values[4]) == 1
-	case r.word == isRenewed && len(values) == 2:
-		r.lease = micros(values[1])
-	case (r.word == isUnknown || r.word == isTooHeavy || r.word == isConflict) && len(values) == 2:
-		r.name, _ = values[1].(string)
-	case r.word == isLost, r.word == isReleased, r.word == isDefined, r.word == isStatus && len(values) == 12:
+func decode(from redisscript.Reply) (r reply, err error) {
+	r.word = from.Text()
+	switch r.word {
+	case isGranted:
+		r.token, r.lease = from.Int(), from.Micros()
+	case isWaiting, isFull:
+		r.place, r.wait, r.soon, r.fresh = int(from.Int()), from.Micros(), from.Micros(), from.Int() == 1
+	case isRenewed:
+		r.lease = from.Micros()
+	case isUnknown, isTooHeavy, isConflict:
+		r.name = from.Text()
+	case isStatus:
+		r.status = from
+	case isLost, isReleased, isDefined:
 	default:
-		r.err = errReply
+		err = fmt.Errorf("%w: %.40q", redisscript.ErrReply, r.word)
 	}
-	return r
+	return r, cmp.Or(from.Err(), err)
 }
 
 // problem returns the error for a reply that is not a success.
 func (r *reply) problem() error {
-	switch {
-	case r.err != nil:
-		return r.err
-	case r.word == isUnknown:
+	switch r.word {
+	case isUnknown:
 		return &unknownError{r.name}
-	case r.word == isTooHeavy:
+	case isTooHeavy:
 		return failure.New(ErrTooHeavy, "must be at most the limit of %s", r.name)
-	case r.word == isConflict:
+	case isConflict:
 		return invalid("a request with the same id asked for another weight of %s, or for other semaphores besides", r.name)
-	case r.word == isLost:
+	case isLost:
 		return ErrPermitLost
 	}
-	return fmt.Errorf("%w: %.40q", errReply, r.word)
+	return fmt.Errorf("%w: %.40q", redisscript.ErrReply, r.word)
 }
-
-func number(v any) int64 {
-	switch v := v.(type) {
-	case int64:
-		return v
-	case string:
-		n, _ := strconv.ParseInt(v, 10, 64)
-		return n
-	}
-	return 0
-}
-
-func micros(v any) time.Duration { return time.Duration(number(v)) * time.Microsecond }
 
 // An unknownError is an ErrUnknown with the name.
 type unknownError struct{ name string }

@@ -29,7 +29,7 @@ type Semaphore struct {
 	defined atomic.Bool // own was written to Redis
 }
 
-// New returns a semaphore with a private Set, defined by opts at its first use. The caller closes rdb.
+// New returns a semaphore with a private Set, defined by opts at its first use; start its Run. The caller closes rdb.
 func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 	def := Definition{Limit: opts.Limit, Lease: opts.Lease}
 	if err := def.check(); err != nil {
@@ -55,13 +55,8 @@ func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 // Name returns the semaphore's name.
 func (s *Semaphore) Name() string { return s.name }
 
-// Close stops what a semaphore made by New has started, as Set.Close does. For a semaphore of a Set close the Set.
-func (s *Semaphore) Close() error {
-	if s.own == nil {
-		return nil
-	}
-	return s.set.Close()
-}
+// Run is Set.Run for a semaphore made by New. For a semaphore of a Set run the Set.
+func (s *Semaphore) Run(ctx context.Context) error { return s.set.Run(ctx) }
 
 // Define replaces the definition of the semaphore for all processes. A higher limit admits waiters at once, a lower one evicts no holder.
 // A new lease applies from the next renewal on. An identical definition changes nothing.
@@ -77,24 +72,30 @@ func (s *Semaphore) Undefine(ctx context.Context) error {
 	return s.shard.define(ctx, s.name, Definition{Limit: -1}, false)
 }
 
-// Acquire waits for a permit until ctx ends, and renews it until it is released. The error is a CapacityError when ctx has ended,
-// ErrUnknown, ErrClosed, or that of Redis or of the Lookup if the outcome is unknown.
-func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
+// A Refusal is the answer to an acquisition that got no permit because all were taken.
+type Refusal struct {
+	Position int           // last known position in the queue, from 1; for a caller that did not wait, the position it would have had
+	Wait     time.Duration // estimated time until its turn; 0: unknown
+}
+
+// Acquire waits for a permit until ctx ends, and renews it until it is released. It returns a permit, or a refusal when ctx has ended, or an
+// error: ErrUnknown, ErrClosed, that of ctx if it ended before an answer, or that of Redis or of the Lookup if the outcome is unknown.
+func (s *Semaphore) Acquire(ctx context.Context) (*Permit, *Refusal, error) {
 	return s.AcquireWith(ctx, Request{})
 }
 
-// TryAcquire does not wait: the error is a CapacityError if no permit is free.
-func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
+// TryAcquire does not wait: it returns a refusal if no permit is free.
+func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, *Refusal, error) {
 	return s.AcquireWith(ctx, Request{Try: true})
 }
 
 // AcquireWith is Acquire with all parameters. The error may also be ErrTooHeavy or ErrInvalid.
-func (s *Semaphore) AcquireWith(ctx context.Context, r Request) (*Permit, error) {
-	h, err := s.acquire(ctx, r)
-	if err != nil {
-		return nil, err
+func (s *Semaphore) AcquireWith(ctx context.Context, r Request) (*Permit, *Refusal, error) {
+	h, full, err := s.acquire(ctx, r)
+	if full != nil || err != nil {
+		return nil, full, err
 	}
-	return newPermit(s.shard, h), nil
+	return newPermit(s.shard, h), nil, nil
 }
 
 // A Grant is a permit that its holder renews and releases by ID, for holders outside this process.
@@ -105,22 +106,22 @@ type Grant struct {
 }
 
 // Grant is AcquireWith for a permit that this process does not renew.
-func (s *Semaphore) Grant(ctx context.Context, r Request) (Grant, error) {
-	h, err := s.acquire(ctx, r)
-	if err != nil {
-		return Grant{}, err
+func (s *Semaphore) Grant(ctx context.Context, r Request) (*Grant, *Refusal, error) {
+	h, full, err := s.acquire(ctx, r)
+	if full != nil || err != nil {
+		return nil, full, err
 	}
-	return Grant{ID: h.id(), Token: h.token, Lease: h.lease}, nil
+	return &Grant{ID: h.id(), Token: h.token, Lease: h.lease}, nil, nil
 }
 
-func (s *Semaphore) acquire(ctx context.Context, r Request) (held, error) {
+func (s *Semaphore) acquire(ctx context.Context, r Request) (held, *Refusal, error) {
 	t, err := s.ticket(r)
 	if err != nil {
-		return held{}, err
+		return held{}, nil, err
 	}
 	if s.own != nil && !s.defined.Load() {
 		if err := s.Define(ctx, *s.own); err != nil {
-			return held{}, err
+			return held{}, nil, err
 		}
 		s.defined.Store(true)
 	}

@@ -19,7 +19,7 @@ import (
 
 // A Client is the part of a go-redis client that a Set needs. Retries of commands are harmless, because all operations are idempotent.
 type Client interface {
-	redis.Scripter
+	Process(ctx context.Context, cmd redis.Cmder) error
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 	SSubscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
@@ -35,25 +35,25 @@ type SetOptions struct {
 }
 
 // A Set holds the semaphores of one installation in one process. They share a subscription and batches of operations. Make it with
-// NewSet; it is safe for concurrent use. It starts nothing and sends nothing before the first use. Close stops what was started.
+// NewSet, and start Run; it is safe for concurrent use. It sends nothing before the first use.
 type Set struct {
 	rdb     Client
 	opts    SetOptions
 	process string // unique ID of this Set
 	sharded bool   // sharded pub/sub, as on a cluster
 	lookups singleflight.Group
-	running sync.WaitGroup
 	listens sync.Once
-	ctx     context.Context // ends with Close
-	close   context.CancelFunc
+	wants   chan struct{}   // capacity 1: wanted is not empty
+	ctx     context.Context // of scripts; ends with that of Run
+	cancel  context.CancelFunc
 
 	attempts atomic.Int64 // requests with an ID
 
 	mu     sync.Mutex
 	shards map[string]weak.Pointer[shard] // guarded by mu: by hash tag; a shard is freed with its last user
 	seen   map[string]lease               // guarded by mu: of semaphores seen in Redis
-	sub    *redis.PubSub                  // guarded by mu: nil before the first wait, and on a cluster, where each shard has one
-	closed bool                           // guarded by mu
+	wanted []subscription                 // guarded by mu: which Run has not taken yet
+	closed bool                           // guarded by mu: Run has ended
 }
 
 // NewSet returns a Set on rdb, which the caller closes. A Redis Cluster needs Redis 7 or newer for sharded pub/sub, a single server 6.2.
@@ -82,8 +82,8 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
-	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, shards: map[string]weak.Pointer[shard]{}, seen: map[string]lease{}}
-	s.ctx, s.close = context.WithCancel(context.Background())
+	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, shards: map[string]weak.Pointer[shard]{}, seen: map[string]lease{}, wants: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -117,26 +117,15 @@ func (s *Set) tidy(tag string) {
 	}
 }
 
-// Close makes all waiting calls return ErrClosed, and cancels the contexts of all permits with it as the cause. Permits are not given back: they
-// expire with their leases, because their work may go on, so release them first. Close waits for what the Set has started.
-func (s *Set) Close() error {
+// end ends all shards, and waits for their scripts.
+func (s *Set) end() {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
 	s.closed = true
-	sub := s.sub
 	s.mu.Unlock()
-	s.close()
+	s.cancel()
 	for _, sh := range s.all() {
 		sh.end()
 	}
-	if sub != nil {
-		_ = sub.Close() // ends its reader
-	}
-	s.running.Wait()
-	return nil
 }
 
 // all returns the existing shards.
@@ -150,33 +139,6 @@ func (s *Set) all() []*shard {
 		}
 	}
 	return shards
-}
-
-// keep returns sub, which Close will close, or nil if Close has been called.
-func (s *Set) keep(sub *redis.PubSub) *redis.PubSub {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = sub.Close()
-		return nil
-	}
-	s.sub = sub
-	return sub
-}
-
-// start runs do in a goroutine, unless the Set is closed.
-func (s *Set) start(do func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.running.Add(1)
-	go func() {
-		defer s.running.Done()
-		do()
-	}()
-	return true
 }
 
 // A lease is an upper bound for the remaining time of permits, as seen by this process.
@@ -217,7 +179,7 @@ func (s *Set) restore(ctx context.Context, name string) error {
 		if s.opts.Lookup == nil {
 			return nil, failure.New(ErrUnknown, "it is called %q", name)
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupPatience) // other callers share this result
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout) // other callers share this result
 		defer cancel()
 		def, err := s.opts.Lookup(ctx, name)
 		if err != nil {
@@ -231,4 +193,4 @@ func (s *Set) restore(ctx context.Context, name string) error {
 	return err
 }
 
-const lookupPatience = 2 * time.Second
+const lookupTimeout = 2 * time.Second

@@ -44,7 +44,7 @@ func TestPartOfAPermit(t *testing.T) {
 			if err := part.Release(soon(t), id); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := a.Grant(soon(t), r); !errors.Is(err, semaphore.ErrInvalid) {
+			if _, _, err := a.Grant(soon(t), r); !errors.Is(err, semaphore.ErrInvalid) {
 				t.Errorf("without %s, asked for again: %v", part.Name(), err)
 			}
 			if _, err := a.Renew(soon(t), g.ID); !errors.Is(err, semaphore.ErrPermitLost) {

@@ -5,22 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
-	batch         = 128                    // operations per script; a list of holders counts as 32
+	batchCost     = 128                    // operations per script; a list of holders counts as 32
 	scriptTimeout = time.Second            // timeout of one script
 	heartbeat     = 500 * time.Millisecond // of a process with waiters: Redis considers it dead after four missed ones
 	minBeat       = time.Millisecond       // minimum time until the next heartbeat
 	restoreTries  = 2                      // in addition to one for each name
-	reloadEvery   = time.Second            // minimum time between two reloads of a cluster's topology
 )
 
 // A shard batches the operations on the semaphores of one hash tag. Its scripts run one after the other, so that operations are executed
@@ -29,83 +26,44 @@ type shard struct {
 	set    *Set
 	prefix string // of the keys
 
+	batches *batch.Batcher[*op, reply]
+
 	mu      sync.Mutex
-	ops     []*op                  // guarded by mu: not sent yet
-	sending bool                   // guarded by mu
 	entries map[string]*queueEntry // guarded by mu: by key
 	order   *list.List             // guarded by mu: of queueEntry, by arrival
 	beat    *time.Timer            // guarded by mu: nil while there are no entries
 	permits map[string][]*Permit   // guarded by mu: by key
-	sub     *redis.PubSub          // guarded by mu: of a cluster
 	listens bool                   // guarded by mu
 	ended   bool                   // guarded by mu
-
-	reloaded time.Time // time of the last topology reload; used by the sender only
 }
 
 func newShard(s *Set, prefix string) *shard {
-	return &shard{set: s, prefix: prefix, entries: map[string]*queueEntry{}, order: list.New(), permits: map[string][]*Permit{}}
+	sh := &shard{set: s, prefix: prefix, entries: map[string]*queueEntry{}, order: list.New(), permits: map[string][]*Permit{}}
+	sh.batches = batch.New(batchCost, 1, sh.run).Weigh(batchCost, func(o *op) int { return 1 + o.cost })
+	return sh
 }
 
-// send queues ops for the sender. They fail if the shard has ended.
-func (sh *shard) send(ops ...*op) {
+// run runs a batch of operations, unless the shard has ended.
+func (sh *shard) run(_ context.Context, calls []*call) {
 	sh.mu.Lock()
-	ok := sh.enqueue(ops...)
+	ended := sh.ended
 	sh.mu.Unlock()
-	if !ok {
-		for _, o := range ops {
-			o.done(reply{err: ErrClosed})
+	if ended {
+		for _, c := range calls {
+			c.Err = ErrClosed
 		}
+		return
 	}
-}
-
-// enqueue is send; the caller holds mu. It returns false if the shard has ended; done is then never called.
-func (sh *shard) enqueue(ops ...*op) bool {
-	if sh.ended {
-		return false
-	}
-	if !sh.sending && !sh.set.start(sh.sendAll) {
-		return false
-	}
-	sh.sending = true
-	sh.ops = append(sh.ops, ops...)
-	return true
-}
-
-// sendAll sends queued operations until the queue is empty.
-func (sh *shard) sendAll() {
-	for {
-		sh.mu.Lock()
-		n := 0
-		for cost := 0; n < len(sh.ops) && cost < batch; n++ {
-			cost += 1 + sh.ops[n].cost
-		}
-		ops := sh.ops[:n:n]
-		if sh.ops = sh.ops[n:]; n == 0 {
-			sh.ops, sh.sending = nil, false
-			sh.mu.Unlock()
-			return
-		}
-		sh.mu.Unlock()
-		ctx, cancel := context.WithTimeout(sh.set.ctx, scriptTimeout)
-		sh.runScript(ctx, ops)
-		cancel()
-		runtime.Gosched() // lets callers that have just been answered add their next operation to the batch
-	}
+	ctx, cancel := context.WithTimeout(sh.set.ctx, scriptTimeout)
+	defer cancel()
+	sh.runScript(ctx, calls)
 }
 
 // do sends one op and waits for the reply, or for the end of ctx.
-func (sh *shard) do(ctx context.Context, o *op) (reply, error) {
-	replies := make(chan reply, 1)
-	o.done = func(r reply) { replies <- r }
-	sh.send(o)
-	select {
-	case r := <-replies:
-		return r, r.err
-	case <-ctx.Done():
-		return reply{}, ctx.Err()
-	}
-}
+func (sh *shard) do(ctx context.Context, o *op) (reply, error) { return sh.batches.Do(ctx, o) }
+
+// post sends an op without waiting.
+func (sh *shard) post(o *op) { sh.batches.Post(o, nil) }
 
 // known calls do. If Redis lacks a definition that do needs, known restores it and calls do again.
 func (sh *shard) known(ctx context.Context, names []string, do func() error) error {
@@ -113,7 +71,7 @@ func (sh *shard) known(ctx context.Context, names []string, do func() error) err
 		err := do()
 		var unknown *unknownError
 		if !errors.As(err, &unknown) || i == len(names)+restoreTries {
-			if err == nil || errors.Is(err, ErrAtCapacity) {
+			if err == nil {
 				sh.set.remember(names, 0)
 			}
 			return err
@@ -131,35 +89,37 @@ type held struct {
 	since time.Time // no later than the start of the lease
 }
 
-func (sh *shard) acquire(ctx context.Context, t ticket, r Request) (h held, err error) {
+func (sh *shard) acquire(ctx context.Context, t ticket, r Request) (h held, full *Refusal, err error) {
 	err = sh.known(ctx, t.names, func() (err error) {
 		if r.Try {
-			h, err = sh.try(ctx, t)
+			h, full, err = sh.try(ctx, t)
 		} else {
-			h, err = sh.await(ctx, t)
+			h, full, err = sh.await(ctx, t)
 		}
 		return err
 	})
-	if err != nil {
-		return held{}, named("acquire", t.names[0], err)
+	switch {
+	case err != nil:
+		return held{}, nil, named("acquire", t.names[0], err)
+	case full == nil:
+		sh.set.remember(t.names, h.lease)
 	}
-	sh.set.remember(t.names, h.lease)
-	return h, nil
+	return h, full, nil
 }
 
-func (sh *shard) try(ctx context.Context, t ticket) (held, error) {
+func (sh *shard) try(ctx context.Context, t ticket) (held, *Refusal, error) {
 	r, err := sh.do(ctx, askFor(&t, false))
 	switch {
 	case err != nil:
-		sh.send(abandonmentOf(&t))
-		return held{}, err
+		sh.post(abandonmentOf(&t))
+		return held{}, nil, err
 	case r.word == isGranted:
 		t.token = r.token
-		return held{t, r.lease, r.sent}, nil
+		return held{t, r.lease, r.sent}, nil, nil
 	case r.word == isFull || r.word == isWaiting:
-		return held{}, &CapacityError{Name: t.names[0], Position: r.place, Wait: r.wait}
+		return held{}, &Refusal{Position: r.place, Wait: r.wait}, nil
 	}
-	return held{}, r.problem()
+	return held{}, nil, r.problem()
 }
 
 // renew returns the length of the lease, and the latest possible start of it.
@@ -183,6 +143,9 @@ func (sh *shard) renew(ctx context.Context, t ticket) (lease time.Duration, sinc
 func (sh *shard) release(ctx context.Context, t ticket) error {
 	for {
 		_, err := sh.do(ctx, releaseOf(&t, t.token))
+		if errors.Is(err, batch.ErrNotRun) && ctx.Err() != nil {
+			sh.post(releaseOf(&t, t.token)) // its caller has gone, and the permit must not stay held
+		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return named("release", t.names[0], err)
 		}
@@ -208,8 +171,7 @@ func (sh *shard) define(ctx context.Context, name string, def Definition, absent
 }
 
 func named(what, name string, err error) error {
-	var capacity *CapacityError
-	if err == nil || errors.As(err, &capacity) || err == ErrPermitLost { //nolint:errorlint // the wrapped errors are self-explanatory
+	if err == nil || err == ErrPermitLost { //nolint:errorlint // wrapped it is named already
 		return err
 	}
 	return fmt.Errorf("semaphore: %s %s: %w", what, name, err)
@@ -225,18 +187,6 @@ func (sh *shard) register(p *Permit) bool {
 	sh.permits[p.ticket.key] = append(sh.permits[p.ticket.key], p)
 	sh.listen()
 	return true
-}
-
-// keep is Set.keep for a cluster.
-func (sh *shard) keep(sub *redis.PubSub) *redis.PubSub {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.ended {
-		_ = sub.Close()
-		return nil
-	}
-	sh.sub = sub
-	return sub
 }
 
 func (sh *shard) unregister(p *Permit) {
@@ -255,12 +205,10 @@ func (sh *shard) unregister(p *Permit) {
 	}
 }
 
-// end ends all entries and permits.
+// end ends all entries and permits, and waits for the script that is under way.
 func (sh *shard) end() {
 	sh.mu.Lock()
 	sh.ended = true
-	ops := sh.ops
-	sh.ops = nil
 	if sh.beat != nil {
 		sh.beat.Stop()
 	}
@@ -271,15 +219,9 @@ func (sh *shard) end() {
 	for _, p := range sh.permits {
 		permits = append(permits, p...)
 	}
-	sub := sh.sub
 	sh.mu.Unlock()
-	for _, o := range ops {
-		o.done(reply{err: ErrClosed})
-	}
 	for _, p := range permits {
 		p.lose(ErrClosed)
 	}
-	if sub != nil {
-		_ = sub.Close()
-	}
+	sh.batches.Wait()
 }

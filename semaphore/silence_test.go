@@ -122,7 +122,7 @@ func TestLostReplyToTry(t *testing.T) {
 				cmd.SetErr(lost)
 			})
 		})
-		if _, err := of(t, set, "report").TryAcquire(soon(t)); !errors.Is(err, lost) || granted != 1 {
+		if _, _, err := of(t, set, "report").TryAcquire(soon(t)); !errors.Is(err, lost) || granted != 1 {
 			t.Errorf("%d granted, %v", granted, err)
 		}
 		await(t, s, func(st semaphore.Status) bool { return st.InUse == 0 })

@@ -1,9 +1,12 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 // A Status is the state of a semaphore at one instant.
@@ -59,56 +62,48 @@ func (s *Semaphore) Counts(ctx context.Context) (Status, error) { return s.look(
 
 const listed = 1000 // holders and waiters, each
 
-func (s *Semaphore) look(ctx context.Context, list int) (Status, error) {
-	var r reply
-	err := s.shard.known(ctx, []string{s.name}, func() (err error) {
-		if r, err = s.shard.do(ctx, &op{word: doStatus, names: []string{s.name}, args: []any{list}, cost: list / 32}); err != nil {
+func (s *Semaphore) look(ctx context.Context, list int) (st Status, err error) {
+	err = s.shard.known(ctx, []string{s.name}, func() error {
+		r, err := s.shard.do(ctx, &op{word: doStatus, names: []string{s.name}, args: []any{list}, cost: list / 32})
+		if err != nil {
 			return err
 		}
 		if r.word != isStatus {
 			return r.problem()
 		}
-		if number(r.values[1]) < 0 {
+		if st, err = decodeStatus(s.name, r.status); err == nil && st.Limit < 0 {
 			return &unknownError{s.name}
 		}
-		return nil
+		return err
 	})
 	switch {
-	case errors.Is(err, ErrUnknown) && r.word == isStatus && number(r.values[4])+number(r.values[5]) > 0:
-		st, err := s.status(r.values)
+	case errors.Is(err, ErrUnknown) && st.InUse+st.Waiting > 0:
 		st.Limit, st.Undefined = 0, true
-		return st, err
+		return st, nil
 	case err != nil:
 		return Status{}, named("status", s.name, err)
-	}
-	return s.status(r.values)
-}
-
-// status decodes a reply, see define.lua.
-func (s *Semaphore) status(v []any) (Status, error) {
-	counts, ok1 := v[8].([]any)
-	holders, ok2 := v[9].([]any)
-	waiters, ok3 := v[10].([]any)
-	if !ok1 || !ok2 || !ok3 || len(counts) != 6 || len(holders)%7 != 0 || len(waiters)%4 != 0 {
-		return Status{}, named("status", s.name, errReply)
-	}
-	st := Status{
-		Name: s.name, Limit: int(number(v[1])), Lease: micros(v[2]), Version: int(number(v[3])), InUse: int(number(v[4])), Waiting: int(number(v[5])),
-		Held: micros(v[6]), GrantsResumeIn: micros(v[7]), Restarted: number(v[7]) > 0 && number(v[11]) == 1,
-		Totals: Totals{number(counts[0]), number(counts[1]), micros(counts[2]), number(counts[3]), number(counts[4]), number(counts[5])},
-	}
-	for h := holders; len(h) > 0; h = h[7:] {
-		key, _ := h[0].(string)
-		also, _ := h[6].(string)
-		t := ticket{key: key, token: number(h[1]), weight: int(number(h[2]))}
-		holder, _ := h[3].(string)
-		st.Holders = append(st.Holders, Holder{ID: t.id() + also, Holder: holder, Weight: t.weight, Token: t.token, Since: at(h[4]), Until: at(h[5])})
-	}
-	for w := waiters; len(w) > 0; w = w[4:] {
-		holder, _ := w[2].(string)
-		st.Waiters = append(st.Waiters, Waiter{Holder: holder, Weight: int(number(w[1])), Since: at(w[3])})
 	}
 	return st, nil
 }
 
-func at(v any) time.Time { return time.UnixMicro(number(v)).UTC() }
+// decodeStatus decodes a reply, see define.lua.
+func decodeStatus(name string, r redisscript.Reply) (Status, error) {
+	st := Status{
+		Name: name, Limit: int(r.Int()), Lease: r.Micros(), Version: int(r.Int()), InUse: int(r.Int()), Waiting: int(r.Int()),
+		Held: r.Micros(), GrantsResumeIn: r.Micros(),
+	}
+	counts, holders, waiters := r.List(), r.List(), r.List()
+	st.Restarted = r.Int() == 1 && st.GrantsResumeIn > 0
+	st.Totals = Totals{counts.Int(), counts.Int(), counts.Micros(), counts.Int(), counts.Int(), counts.Int()}
+	for holders.Len() > 0 && holders.Err() == nil {
+		t := ticket{key: holders.Text(), token: holders.Int(), weight: int(holders.Int())}
+		h := Holder{Holder: holders.Text(), Weight: t.weight, Token: t.token, Since: holders.Time().UTC(), Until: holders.Time().UTC()}
+		h.ID = t.id() + holders.Text()
+		st.Holders = append(st.Holders, h)
+	}
+	for waiters.Len() > 0 && waiters.Err() == nil {
+		_, weight := waiters.Text(), int(waiters.Int())
+		st.Waiters = append(st.Waiters, Waiter{Holder: waiters.Text(), Weight: weight, Since: waiters.Time().UTC()})
+	}
+	return st, cmp.Or(r.Expect(0), counts.Expect(0), holders.Err(), waiters.Err())
+}

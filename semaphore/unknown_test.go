@@ -17,10 +17,10 @@ import (
 func TestUnknownNames(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		s := h.semaphore("nowhere")
-		if _, err := s.Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
+		if _, _, err := s.Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
 			t.Errorf("Acquire: %v", err)
 		}
-		if _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
+		if _, _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
 			t.Errorf("TryAcquire: %v", err)
 		}
 		if _, err := s.Status(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
@@ -34,7 +34,7 @@ func TestUnknownNames(t *testing.T) {
 			}
 			return semaphore.Definition{Limit: 1}, nil
 		}})
-		if _, err := of(t, set, "nowhere").Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
+		if _, _, err := of(t, set, "nowhere").Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
 			t.Errorf("what the lookup does not know: %v", err)
 		}
 		p := acquire(t, of(t, set, "report"), semaphore.Request{})
@@ -65,7 +65,7 @@ func TestUnknownTagsLeaveNothing(t *testing.T) {
 		return channels
 	}
 	for i := range 100 {
-		if _, err := of(t, set, strconv.Itoa(i)+":report").Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
+		if _, _, err := of(t, set, strconv.Itoa(i)+":report").Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
 			t.Fatal(err)
 		}
 	}

@@ -105,13 +105,11 @@ func TestGivenUpWhileGranted(t *testing.T) {
 				}
 			})
 			release(t, p)
-			if waiter.err == nil {
+			if waiter.permit != nil {
 				t.Fatal("the waiter has got its permit before it gave up")
 			}
 			await(t, other, func(st semaphore.Status) bool { return st.InUse == 0 && st.Waiting == 0 })
-			if err := set.Close(); err != nil {
-				t.Error(err)
-			}
+			stop(set)
 		}
 	})
 }
@@ -158,9 +156,9 @@ func TestGivenUpAfterTheGrant(t *testing.T) {
 					once.Do(func() {
 						<-started
 						if c.after {
-							p, err := other.AcquireWith(soon(t), r)
-							if err != nil {
-								t.Error(err)
+							p, full, err := other.AcquireWith(soon(t), r)
+							if p == nil {
+								t.Error(full, err)
 							} else {
 								granted = append(granted, p)
 							}
@@ -187,9 +185,7 @@ func TestGivenUpAfterTheGrant(t *testing.T) {
 			if st := status(t, s); st.InUse != 0 {
 				t.Fatalf("%+v: %+v after the release", c, st)
 			}
-			if err := set.Close(); err != nil {
-				t.Error(err)
-			}
+			stop(set)
 		}
 	})
 }
@@ -307,9 +303,7 @@ func TestGivenUpAfterTheGrantToTheOther(t *testing.T) {
 			}
 		})
 		release(t, p)
-		if err := leaves.failed(); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		leaves.refused()
 		<-gone
 		open()
 		first, second := stays, last
@@ -418,7 +412,7 @@ func checkNoClock(t *testing.T, h *house) {
 	}, nil)
 	s := of(t, set, "clock")
 	define(t, s, 1, semaphore.MinLease)
-	g, err := s.Grant(soon(t), semaphore.Request{})
+	g, _, err := s.Grant(soon(t), semaphore.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +422,7 @@ func checkNoClock(t *testing.T, h *house) {
 	if _, err := s.Renew(soon(t), g.ID); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) {
+	if _, full, err := s.TryAcquire(soon(t)); full == nil {
 		t.Error(err)
 	}
 	waiter := call(soon(t), t, s, semaphore.Request{}) // until the lease ends
@@ -440,9 +434,7 @@ func checkNoClock(t *testing.T, h *house) {
 	tokens[waiter.permit.Token()] = true
 	mu.Unlock()
 	release(t, waiter.permit)
-	if err := set.Close(); err != nil {
-		t.Error(err)
-	}
+	stop(set)
 }
 
 func text(arg any) string {

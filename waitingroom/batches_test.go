@@ -26,7 +26,7 @@ func TestRoomsDoNotWaitForEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.join("ann", "bob", "cem")
-	if _, _, err := h.rooms.Join(t.Context(), "hats", user("ann"), 1); err != nil {
+	if _, err := outcome(h.rooms.Join(t.Context(), "hats", user("ann"), 1)); err != nil {
 		t.Fatal(err)
 	}
 	h.later(time.Second)
@@ -42,7 +42,7 @@ func TestRoomsDoNotWaitForEachOther(t *testing.T) {
 	}
 	var waiting sync.WaitGroup
 	calls := []func(){
-		func() { _, _ = h.rooms.Claim(t.Context(), name, user("ann")) },
+		func() { _, _, _ = h.rooms.Claim(t.Context(), name, user("ann")) },
 		func() { _, _, _ = h.rooms.Join(t.Context(), name, user("bob"), 1) },
 	}
 	for i, call := range calls {
@@ -58,10 +58,10 @@ func TestRoomsDoNotWaitForEachOther(t *testing.T) {
 	}
 	within, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if p, err := h.rooms.Claim(within, "hats", user("ann")); err != nil || p.State != waitingroom.StateAdmitted {
+	if p, err := outcome(h.rooms.Claim(within, "hats", user("ann"))); err != nil || p.State != waitingroom.StateAdmitted {
 		t.Errorf("a claim of another room: %s, %v", p.State, err)
 	}
-	if _, _, err := h.rooms.Join(within, "hats", user("bob"), 1); err != nil {
+	if _, err := outcome(h.rooms.Join(within, "hats", user("bob"), 1)); err != nil {
 		t.Errorf("a join of another room: %v", err)
 	}
 	if err := tx.Rollback(); err != nil {

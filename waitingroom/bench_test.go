@@ -47,8 +47,8 @@ func BenchmarkJoin(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, created, err := rooms.Join(b.Context(), name, user(fmt.Sprint("user-", n.Add(1))), 1); err != nil || !created {
-				b.Error(created, err)
+			if p, err := outcome(rooms.Join(b.Context(), name, user(fmt.Sprint("user-", n.Add(1))), 1)); err != nil || !p.Created {
+				b.Error(p, err)
 			}
 		}
 	})
@@ -58,7 +58,7 @@ func BenchmarkJoin(b *testing.B) {
 // The status of somebody who waits, with the token.
 func BenchmarkPlace(b *testing.B) {
 	rooms, _ := hall(b)
-	p, _, err := rooms.Join(b.Context(), name, user("ann"), 1)
+	p, err := outcome(rooms.Join(b.Context(), name, user("ann"), 1))
 	if err != nil {
 		b.Fatal(err)
 	}

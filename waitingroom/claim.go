@@ -2,13 +2,12 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/batch"
-	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 type claimCall struct {
@@ -16,27 +15,33 @@ type claimCall struct {
 	number  int64 // of the only place that is meant; 0: any
 }
 
-// Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns ErrNotYourTurn,
-// ErrAtCapacity, ErrLapsed, ErrNotJoined or ErrUnavailable; repeat it after the last.
-func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, error) {
-	v, subject, known, err := s.holder(ctx, name, who)
-	if err != nil {
-		return Place{}, err
-	}
-	call := &claimCall{subject: subject}
-	if who.ByToken {
-		call.number = known.number
-	}
-	p, err := s.claiming.Do(ctx, name, call)
-	if err != nil {
-		return Place{}, err
-	}
-	return s.placeWithToken(v, p), nil
+// claimed is the place that a call has claimed, or may not claim.
+type claimed struct {
+	place   *place
+	refusal *Refusal // nil: the place is admitted or done
 }
 
-func (s *Service) claimBatch(ctx context.Context, name string, take taking[*claimCall, *place]) {
+// Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns a place, or a refusal with
+// ReasonNotYourTurn, ReasonAtCapacity or ReasonTurnLapsed, or an error, such as ErrNotJoined or ErrUnavailable; repeat it after the last.
+func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, *Refusal, error) {
+	v, subject, known, err := s.holder(ctx, name, who)
+	if err != nil {
+		return Place{}, nil, err
+	}
+	call := &claimCall{subject: subject}
+	if who.byToken {
+		call.number = known.number
+	}
+	got, err := s.claiming.Do(ctx, name, call)
+	if err != nil || got.refusal != nil {
+		return Place{}, got.refusal, err
+	}
+	return s.placeWithToken(v, got.place), nil, nil
+}
+
+func (s *Service) claimBatch(ctx context.Context, name string, take taking[*claimCall, claimed]) {
 	var locked time.Time
-	r, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+	r, err := s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error {
 		locked = s.now()
 		return s.claim(ctx, tx, r, take())
 	})
@@ -45,9 +50,9 @@ func (s *Service) claimBatch(ctx context.Context, name string, take taking[*clai
 	for _, c := range take() {
 		switch {
 		case err != nil:
-			c.Out, c.Err = nil, err
-		case c.Err == nil && c.Out.doneAt == 0:
-			g.Go(func() error { c.Err = s.admit(ctx, &r, locked, c.Out); return nil })
+			c.Out, c.Err = claimed{}, err
+		case c.Err == nil && c.Out.refusal == nil && c.Out.place.doneAt == 0:
+			g.Go(func() error { c.Err = s.admit(ctx, &r, locked, c.Out.place); return nil })
 		}
 	}
 	_ = g.Wait()
@@ -55,7 +60,7 @@ func (s *Service) claimBatch(ctx context.Context, name string, take taking[*clai
 
 // claim admits those whose turn it is, as many as there is room for. They may order only after the commit and admit: otherwise a user could
 // order with a pass that was rolled back, and whose units the room promises to the next.
-func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch.Call[*claimCall, *place]) error {
+func (s *Service) claim(ctx context.Context, tx sqldb.Conn, r *room, calls []*batch.Call[*claimCall, claimed]) error {
 	subjects := make([]string, len(calls))
 	for i, c := range calls {
 		subjects[i] = c.In.subject
@@ -68,50 +73,55 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	if err != nil {
 		return err
 	}
-	active, claimed, rt := f.active, f.claimed, r.roomTime(r.now)
+	active, recent, rt := f.active, f.claimed, r.roomTime(r.now)
 	for _, c := range calls {
-		c.Out, c.Err = nil, nil
+		c.Out, c.Err = claimed{}, nil
 		p := found[c.In.subject]
 		if p == nil {
 			c.Err = ErrNotJoined
 			continue
 		}
 		if c.In.number > 0 && c.In.number != p.number { // only a place that lapsed, left or is done is replaced
-			c.Err = ErrLapsed
+			c.Out.refusal = &Refusal{Reason: ReasonTurnLapsed}
 			continue
 		}
-		c.Out = p
+		c.Out.place = p
 		switch state := p.state(r, p.position, r.now); {
 		case state == StateDone || state == StateAdmitted:
 		case state == StateLapsed:
-			c.Err = ErrLapsed
+			c.Out.refusal = &Refusal{Reason: ReasonTurnLapsed}
 		case state == StateGathering || state == StateWaiting: // which of them, p.state does not know
-			c.Err = failure.New(ErrNotYourTurn, "the turn has not come")
+			c.Out.refusal = &Refusal{Reason: ReasonNotYourTurn, Detail: "the turn has not come"}
 		case state != StateTurn:
-			c.Err = failure.New(ErrNotYourTurn, "the place is %s", state)
+			c.Out.refusal = notAdmitted(state)
 		case r.stoppedAt > 0:
-			c.Err = failure.New(ErrAtCapacity, "the room is held, and the turn is kept")
-		case !r.belowLimits(active, claimed):
-			c.Err = ErrAtCapacity
+			c.Out.refusal = &Refusal{Reason: ReasonAtCapacity, Detail: "the room is held, and the turn is kept"}
+		case !r.belowLimits(active, recent):
+			c.Out.refusal = &Refusal{Reason: ReasonAtCapacity}
 			p.untilRT = max(p.untilRT, rt+claimRetryWithin.Milliseconds())
 			if _, err := s.store.updateOne(ctx, tx, r.Room, p, `until_rt = $4, active_rt = $4`, "", p.untilRT); err != nil {
 				return err
 			}
 		default:
 			passRT := rt + r.PassLifetime.Milliseconds()
-			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now}`, "", r.now, passRT)
+			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now ms}`, "", r.now, passRT)
 			if err != nil {
 				return err
 			}
 			if n == 0 { // a join, for which the turn was over, has replaced the place
-				c.Err = ErrLapsed
+				c.Out.refusal = &Refusal{Reason: ReasonTurnLapsed}
 				continue
 			}
 			p.admittedAt, p.passRT = r.now, passRT
-			active, claimed = active+1, claimed+1
+			active, recent = active+1, recent+1
 		}
 	}
 	return nil
+}
+
+// notAdmitted refuses what needs an admitted place, or a turn.
+func notAdmitted(state State) *Refusal {
+	return &Refusal{Reason: ReasonNotYourTurn, Detail: "the place is " + string(state)}
 }
 
 // admit lets the visitor of an admitted place order, if the place is not given up meanwhile. readAt is when r was read, by this process's
@@ -132,7 +142,7 @@ func (s *Service) Restore(ctx context.Context, sale, item, user string) (bool, e
 			continue
 		}
 		subject := v.subject("user", user)
-		found, err := s.store.bySubject(ctx, s.store.db, v.Room, []string{subject})
+		found, err := s.store.bySubject(ctx, s.store.db.Conn, v.Room, []string{subject})
 		if err != nil {
 			return false, err
 		}

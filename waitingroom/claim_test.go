@@ -14,7 +14,7 @@ func TestARightToOrderFollowsTheCommit(t *testing.T) {
 		h.join("ann")
 		h.later(time.Second)
 		h.rooms.Replace("ended_at = $32", "ended_at = $32 / 0") // the last statement before the commit fails
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err == nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err == nil {
 			t.Fatal("the claim was stored")
 		}
 		h.jump(0)
@@ -36,7 +36,7 @@ func TestLeavingWhileTheRightIsGiven(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 			t.Fatal(err)
 		}
 		h.shop.admitting = nil
@@ -46,7 +46,7 @@ func TestLeavingWhileTheRightIsGiven(t *testing.T) {
 		}
 		h.join("ann")
 		h.later(time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 			t.Fatal(err)
 		}
 		if _, got := h.shop.order("ann"); !got {
@@ -59,7 +59,7 @@ func TestLeavingWhileTheRightIsGiven(t *testing.T) {
 func TestAMissingRightIsRestored(t *testing.T) {
 	for what, again := range map[string]func(h *house) error{
 		"claim": func(h *house) error {
-			_, err := h.rooms.Claim(h.Context(), name, user("ann"))
+			_, err := outcome(h.rooms.Claim(h.Context(), name, user("ann")))
 			return err
 		},
 		"order": func(h *house) error {
@@ -75,7 +75,7 @@ func TestAMissingRightIsRestored(t *testing.T) {
 				h.open(func(*waitingroom.Definition) {})
 				h.join("ann")
 				h.later(time.Second)
-				if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+				if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 					t.Fatal(err)
 				}
 				clear(h.shop.admitted)

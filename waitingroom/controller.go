@@ -11,7 +11,7 @@ const (
 	tickEvery        = 200 * time.Millisecond
 	maxTurns         = 200 // in a tick
 	passSlack        = 2 * time.Second
-	patience         = 5 * time.Second  // an honest visitor has claimed by then
+	claimDelay       = 5 * time.Second  // an honest visitor claims a turn within it
 	claimRetryWithin = 15 * time.Second // a claim that had to wait keeps its turn for so long
 	settleBack       = 15 * time.Second // a pass that was used in its last moment is noticed so late
 	measured         = time.Minute
@@ -24,8 +24,8 @@ type facts struct {
 	open, openUnits     int64 // turns that can still be claimed
 	active, activeUnits int64 // passes that can still be used
 	claimed             int64 // in the last minute
-	fresh               int64 // open turns younger than patience
-	given, taken        int64 // turns given from patience + a minute to patience ago, and how many of those were claimed
+	fresh               int64 // open turns younger than claimDelay
+	given, taken        int64 // turns given from claimDelay + a minute to claimDelay ago, and how many of those were claimed
 	lapsing             int64 // places that lapsed since the last tick
 	over, used          int64 // turns whose time to claim ended in the last minute, and how many of those were claimed
 }
@@ -74,7 +74,7 @@ func (r *room) budget(f *facts, dt int64) (turns, units int64) {
 	}
 	part := f.claimedPart()
 	if rate := float64(r.RatePerMin); rate > 0 {
-		// Turns that nobody claims do not count against the rate, so others are given for them. Claims are counted when they are
+		// Unclaimed turns do not count against the rate, so others are given for them. Claims are counted when they are
 		// made, and refused above the rate, so this only has to be about right.
 		perMS := rate / 60_000 / part * r.brake
 		r.credit = math.Min(r.credit+perMS*float64(max(dt, 0)), 1+2000*perMS)

@@ -1,7 +1,6 @@
 package waitingroom_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -113,12 +112,12 @@ func TestRejoining(t *testing.T) {
 				t.Fatal(err)
 			}
 			if wait > 0 {
-				_, _, err := h.rooms.Join(t.Context(), name, user("ann"), 1)
-				if again, ok := errors.AsType[*waitingroom.Error](err); !ok || !errors.Is(err, waitingroom.ErrRejoin) || again.RetryAfter != wait {
-					t.Errorf("after giving up %d places: %v", i+1, err)
+				_, no, err := h.rooms.Join(t.Context(), name, user("ann"), 1)
+				if refused(no, err) != waitingroom.ReasonRateLimited || no.RetryAfter != wait {
+					t.Errorf("after giving up %d places: %+v, %v", i+1, no, err)
 				}
 				h.later(wait - time.Second)
-				if _, _, err := h.rooms.Join(t.Context(), name, user("ann"), 1); err == nil {
+				if _, err := outcome(h.rooms.Join(t.Context(), name, user("ann"), 1)); err == nil {
 					t.Errorf("after giving up %d places, ann could join a second too early", i+1)
 				}
 				h.later(time.Second)

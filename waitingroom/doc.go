@@ -2,9 +2,9 @@
 //
 //	rooms := waitingroom.New(waitingroom.Postgres(db), waitingroom.Options{Secret: key, Stock: shop})
 //	g.Go(func() error { return rooms.Run(ctx) })
-//	place, created, err := rooms.Join(ctx, "shoes", waitingroom.Visitor{User: "ann"}, 1)
+//	place, refusal, err := rooms.Join(ctx, "shoes", waitingroom.Visitor{User: "ann"}, 1)
 //	place, err = rooms.Place(ctx, "shoes", waitingroom.Visitor{User: "ann"})
-//	place, err = rooms.Claim(ctx, "shoes", waitingroom.Visitor{User: "ann"})
+//	place, refusal, err = rooms.Claim(ctx, "shoes", waitingroom.Visitor{User: "ann"})
 //
 // # Model
 //
@@ -17,7 +17,7 @@
 //
 // Waiting, turn, lapsed and turned_away are computed from the position, the cursor and the clock: nothing is written for the people who
 // wait. A position never rises. In mode draw, those who joined before the start are permuted with a seed that is computed at the start
-// (draw.go). Everybody else is placed in the order of joining.
+// (package draw). Everybody else is placed in the order of joining.
 //
 // # What holds
 //

@@ -22,8 +22,8 @@ const (
 	etaSpread    = 0.7
 )
 
-// observe returns p with what a newer copy of the room shows. It begins anew where the past says nothing about the turns to come: before the
-// start, while nobody waits, and after a change of the bounds or the share. Room time stands still while the room is held.
+// observe returns p with what a newer copy of the room shows. It begins anew where the past does not predict the turns to come: before the
+// start, while no visitor waits, and after a change of the bounds or the share. Room time stands still while the room is held.
 func (p *progress) observe(old, r *room, lane int) *progress {
 	before, now := &old.lanes[lane], &r.lanes[lane]
 	switch r.phase(r.now) {
@@ -70,9 +70,9 @@ func (p *progress) rates() (slow, fast float64) {
 	return rates[len(rates)/10], rates[len(rates)*9/10]
 }
 
-// eta returns the range of the time until the turn of a place with so many places and positions of its lane in front; nil: not known. Beyond the stock no rate says when there
-// will be a turn. The range is wider for the next places, whose turns may come at random, as when visitors leave: the number of turns in the
-// time of n of them then has the standard deviation √n.
+// eta returns the range of the time until the turn of a place with so many places and positions of its lane in front; nil: not known. Beyond
+// the stock, no rate predicts a turn. The range is wider for the next places, whose turns may come at random, as when visitors leave: the
+// number of turns in the time of n of them then has the standard deviation √n.
 func (v *view) eta(lane int, ahead, positions int64) *ETA {
 	moved := v.moved[lane]
 	if moved.slow <= 0 || v.onlyAdvance() || v.phase(v.now) != PhaseServing {

@@ -73,12 +73,12 @@ func (c *crowded) tick() {
 func (c *crowded) facts() (f facts) {
 	one := func(yes bool) int64 { return int64(boolToInt(yes)) }
 	for _, v := range c.turns {
-		open, past := v.admitted == 0 && v.until > c.now, v.turn <= c.now-patience.Milliseconds()
+		open, past := v.admitted == 0 && v.until > c.now, v.turn <= c.now-claimDelay.Milliseconds()
 		f.open += one(open)
 		f.fresh += one(open && !past)
 		f.active += one(v.admitted > 0 && v.ends > c.now)
 		f.claimed += one(v.admitted > c.now-measured.Milliseconds())
-		recent := past && v.turn > c.now-(patience+measured).Milliseconds()
+		recent := past && v.turn > c.now-(claimDelay+measured).Milliseconds()
 		f.given += one(recent)
 		f.taken += one(recent && v.admitted > 0)
 	}

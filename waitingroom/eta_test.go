@@ -32,7 +32,7 @@ func TestTheTimeUntilTheTurnAtTheEndOfTheStock(t *testing.T) {
 				}
 				turns[next] = h.at
 				if next%2 == 0 {
-					if _, err := h.rooms.Claim(t.Context(), name, user(who[next])); err != nil {
+					if _, err := outcome(h.rooms.Claim(t.Context(), name, user(who[next]))); err != nil {
 						t.Fatal(err)
 					}
 					h.shop.order(who[next])

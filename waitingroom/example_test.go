@@ -56,8 +56,8 @@ func Example() {
 	}
 	ann, bob := waitingroom.Visitor{User: "ann"}, waitingroom.Visitor{User: "bob"}
 	for _, who := range []waitingroom.Visitor{ann, bob} {
-		if _, _, err := rooms.Join(ctx, "desk", who, 1); err != nil {
-			log.Fatal(err)
+		if _, refusal, err := rooms.Join(ctx, "desk", who, 1); err != nil || refusal != nil {
+			log.Fatal(refusal, err)
 		}
 	}
 	show := func(who waitingroom.Visitor, p waitingroom.Place, err error) {
@@ -68,16 +68,20 @@ func Example() {
 	}
 	p, err := rooms.Wait(ctx, "desk", ann, waitingroom.StateWaiting, time.Minute)
 	show(ann, p, err)
-	p, err = rooms.Claim(ctx, "desk", ann)
+	if _, refusal, err := rooms.Claim(ctx, "desk", bob); err == nil && refusal != nil {
+		fmt.Println("bob claims:", refusal.Reason)
+	}
+	p, _, err = rooms.Claim(ctx, "desk", ann)
 	show(ann, p, err)
 	p, err = rooms.Place(ctx, "desk", bob)
 	show(bob, p, err)
-	p, err = rooms.Finish(ctx, "desk", ann)
+	p, _, err = rooms.Finish(ctx, "desk", ann)
 	show(ann, p, err)
 	p, err = rooms.Wait(ctx, "desk", bob, waitingroom.StateWaiting, time.Minute)
 	show(bob, p, err)
 	// Output:
 	// ann at position 1 is turn
+	// bob claims: not_your_turn
 	// ann at position 1 is admitted
 	// bob at position 2 is waiting
 	// ann at position 1 is done
@@ -101,22 +105,4 @@ func ExampleService_VerifyPass() {
 	// Output:
 	// ann 1 <nil>
 	// expired: true
-}
-
-// Anybody can check a draw with the list that the room has published.
-func ExampleVerifyDraw() {
-	list, err := os.Open("testdata/draw.csv")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer list.Close()
-	drawn, err := waitingroom.VerifyDraw(list)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(drawn.N, "places of", drawn.Room)
-	fmt.Println("commitment", drawn.Commitment[:16])
-	// Output:
-	// 5 places of shoes
-	// commitment d672ac483c95204d
 }

@@ -3,22 +3,26 @@ package waitingroom
 import (
 	"context"
 	"encoding/hex"
-	"strconv"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cloudflare/circl/sign/bls"
 
+	"github.com/tidegate/tidegate/internal/dialects"
 	"github.com/tidegate/tidegate/internal/drand"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
+
+// ForDialects returns the operations that only other products' clients need.
+func (s *Service) ForDialects() dialects.Places[Visitor, Place] { return places{s} }
+
+// ByToken is one of them.
+func ByToken(token, user string, anyUser bool) Visitor { return places{}.ByToken(token, user, anyUser) }
 
 // SetClock makes a time the one of the database and of this process, and reads the rooms.
 func (s *Service) SetClock(ctx context.Context, at time.Time) error {
-	now := strconv.FormatInt(at.UnixMilli(), 10)
-	if s.store.writing == nil {
-		s.store.dialect = inPostgres(now + "::bigint")
-	} else {
-		s.store.dialect = inSQLite(now)
-	}
+	s.spell(at)
 	s.now = func() time.Time { return at }
 	return s.refresh(ctx)
 }
@@ -40,12 +44,15 @@ func (s *Service) Prune(ctx context.Context) error { return s.prune(ctx) }
 
 // Replace replaces a text in all statements from now on.
 func (s *Service) Replace(text, by string) {
-	now := strconv.FormatInt(s.now().UnixMilli(), 10)
-	if s.store.writing == nil {
-		s.store.dialect = inPostgres(now+"::bigint", text, by)
-	} else {
-		s.store.dialect = inSQLite(now, text, by)
-	}
+	s.spell(s.now(), text, by)
+}
+
+var plain sync.Map // store → its database without words of tests
+
+// spell makes a time the database's, and replaces texts in statements.
+func (s *Service) spell(now time.Time, words ...string) {
+	db, _ := plain.LoadOrStore(s.store, s.store.db)
+	s.store.db = db.(*sqldb.DB).With(append(words, "{now ms}", fmt.Sprintf("CAST(%d AS bigint)", now.UnixMilli()))...)
 }
 
 // GivenUp returns how many passes of a room this process knows to have been given up.
@@ -73,15 +80,6 @@ func (s *Service) ParseToken(room, token string) (found TokenOf) {
 	return found
 }
 
-// Permutation is newPermutation.
-func Permutation(seed []byte, n int64) (position, index func(int64) int64) {
-	p := newPermutation(seed, n)
-	return p.position, p.index
-}
-
-// Leaf is leaf, in hexadecimal.
-func Leaf(room, entry string) string { return hex.EncodeToString(leaf(room, entry)) }
-
 // testKey signs in the place of drand.
 var testKey = must(bls.KeyGen[bls.KeyG2SigG1]([]byte("a seed of at least 32 bytes for tests"), nil, nil))
 
@@ -97,9 +95,7 @@ func Sign(round int64) string { return hex.EncodeToString(bls.Sign(testKey, dran
 
 // All draws of tests have beacons of a network that tests can sign for. Package drand's tests verify rounds of the real one.
 func init() {
-	of := drand.Quicknet
-	of.Key = hex.EncodeToString(must(testKey.PublicKey().MarshalBinary()))
-	network = &of
+	drand.Quicknet.Key = hex.EncodeToString(must(testKey.PublicKey().MarshalBinary()))
 }
 
 // FetchBeacons asks for the beacons that rooms wait for.

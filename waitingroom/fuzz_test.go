@@ -2,42 +2,10 @@ package waitingroom_test
 
 import (
 	"bytes"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/waitingroom"
 )
-
-// FuzzVerifyDraw: a list that passes is one that WriteDraw can have written: no other order, secret or length of it passes.
-func FuzzVerifyDraw(f *testing.F) {
-	list, err := os.ReadFile("testdata/draw.csv")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(string(list))
-	f.Add(strings.Replace(string(list), "n,5", "n,9223372036854775807", 1))
-	f.Add(strings.Replace(string(list), "n,5", "n,0", 1))
-	f.Add(strings.Replace(string(list), "\n0,", "\n-1,", 1))
-	f.Add("room,\ncommitment,\nsecret,\nroot,\nseed,\nn,\n\n,,,")
-	f.Add("")
-	f.Fuzz(func(t *testing.T, list string) {
-		drawn, err := waitingroom.VerifyDraw(strings.NewReader(list))
-		if err != nil {
-			return
-		}
-		lines := strings.Split(strings.TrimRight(list, "\n"), "\n")
-		if drawn.N != int64(len(lines)-7) && len(lines) >= 7 {
-			t.Errorf("%d places in %d lines", drawn.N, len(lines))
-		}
-		if drawn.N > 1 {
-			lines[7], lines[8] = lines[8], lines[7]
-			if _, err := waitingroom.VerifyDraw(strings.NewReader(strings.Join(lines, "\n"))); err == nil {
-				t.Error("the list passes with its first places swapped")
-			}
-		}
-	})
-}
 
 // FuzzPlaceToken: only texts that the service made are tokens, and they name the place that they were made for.
 func FuzzPlaceToken(f *testing.F) {

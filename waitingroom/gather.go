@@ -3,26 +3,28 @@ package waitingroom
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // drawOrder ends the list of those who take part in the draw, and draws, unless the beacon is still awaited.
-func (s *Service) drawOrder(ctx context.Context, tx *sql.Tx, r *room) error {
+func (s *Service) drawOrder(ctx context.Context, tx sqldb.Conn, r *room) error {
 	if !r.listed() {
 		if err := s.endList(ctx, tx, r); err != nil {
 			return err
 		}
 	}
-	if r.Beacon == "" || r.beacon.signature != "" {
+	if r.Beacon == "" || r.beacon.Signature != "" {
 		r.drawnAt = r.now
 	}
 	return nil
 }
 
-func (s *Service) endList(ctx context.Context, tx *sql.Tx, r *room) error {
+func (s *Service) endList(ctx context.Context, tx sqldb.Conn, r *room) error {
 	if err := s.store.lockTail(ctx, tx, r); err != nil { // joins after it know that the room has started
 		return err
 	}
@@ -34,19 +36,19 @@ func (s *Service) endList(ctx context.Context, tx *sql.Tx, r *room) error {
 		r.lanes[i].Drawn = r.lanes[i].tail.Gathered
 	}
 	listedAt := r.now // waiting for joins and reading a long list take time, in which a round may be signed
-	if err := s.store.each(ctx, tx, `SELECT {now}`, func(rows *sql.Rows) error { return rows.Scan(&listedAt) }); err != nil {
+	if err := each(ctx, tx, `SELECT {now ms}`, func(rows sqldb.Row) error { return rows.Scan(&listedAt) }); err != nil {
 		return err
 	}
 	r.root, r.nDrawn = hex.EncodeToString(root), r.gathered
 	if r.Beacon != "" {
-		r.beacon.listedAt = max(listedAt, r.StartsAt.UnixMilli())
-		r.beacon.round = beaconRound(r.StartsAt, time.UnixMilli(r.beacon.listedAt))
+		r.beacon.ListedMS = max(listedAt, r.StartsAt.UnixMilli())
+		r.beacon.Round = draw.RoundFor(r.StartsAt, time.UnixMilli(r.beacon.ListedMS))
 	}
 	return nil
 }
 
 // root returns the root of the list of those who joined before the start.
-func (s *Service) root(ctx context.Context, q querier, r *room) ([]byte, error) {
+func (s *Service) root(ctx context.Context, q sqldb.Conn, r *room) ([]byte, error) {
 	if err := s.lockRefresh(ctx); err != nil {
 		return nil, err
 	}
@@ -58,16 +60,16 @@ func (s *Service) root(ctx context.Context, q querier, r *room) ([]byte, error) 
 		return nil, err
 	}
 	t := s.trees[r.Room]
-	if t.size() != r.gathered {
+	if t.Size() != r.gathered {
 		delete(s.trees, r.Room)
-		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.Room, t.size(), r.gathered)
+		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.Room, t.Size(), r.gathered)
 	}
-	return t.root()
+	return t.Root()
 }
 
 // grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller holds the lock of the refreshes.
-func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) error {
-	if t := s.trees[r.Room]; t != nil && t.size() >= upTo {
+func (s *Service) grow(ctx context.Context, q sqldb.Conn, r *room, upTo int64) error {
+	if t := s.trees[r.Room]; t != nil && t.Size() >= upTo {
 		return nil
 	}
 	if err := s.confirm(ctx, q, r); err != nil {
@@ -75,29 +77,29 @@ func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) erro
 	}
 	t := s.trees[r.Room]
 	if t == nil {
-		t = newTree()
+		t = draw.NewTree()
 		s.trees[r.Room] = t
 	}
-	return s.store.listed(ctx, q, r.Room, t.size(), upTo, func(p *place) error {
-		if p.number != t.size()+1 {
-			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.Room, t.size())
+	return s.store.listed(ctx, q, r.Room, t.Size(), upTo, func(p *place) error {
+		if p.number != t.Size()+1 {
+			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.Room, t.Size())
 		}
-		return t.add(leaf(r.Room, p.entry()))
+		return t.Add(p.entry().Leaf(r.Room))
 	})
 }
 
 // confirm forgets the leaves of a room if the database has another place with the number of the last one: a database that lost its last
 // commits has given their numbers to others. The caller holds the lock of the refreshes.
-func (s *Service) confirm(ctx context.Context, q querier, r *room) error {
+func (s *Service) confirm(ctx context.Context, q sqldb.Conn, r *room) error {
 	t := s.trees[r.Room]
-	if t == nil || t.size() == 0 {
+	if t == nil || t.Size() == 0 {
 		return nil
 	}
-	last, err := s.store.find(ctx, q, ofNumbers, r.Room, encode([]int64{t.size()}))
+	last, err := s.store.find(ctx, q, ofNumbers, r.Room, sqldb.JSON([]int64{t.Size()}))
 	if err != nil {
 		return err
 	}
-	if len(last) != 1 || !bytes.Equal(t.last, leaf(r.Room, last[0].entry())) {
+	if len(last) != 1 || !bytes.Equal(t.Last(), last[0].entry().Leaf(r.Room)) {
 		delete(s.trees, r.Room)
 	}
 	return nil

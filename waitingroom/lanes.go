@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
-// Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds say how many turns
-// a tick gives, and stride scheduling (Waldspurger and Weihl 1995) says to which lanes: a turn adds 1/share to the pass of its lane, and the
-// lane with the lowest pass is next. A lane in which nobody can take a turn is passed over, and its pass follows that of the others, so it
+// Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds set how many turns
+// a tick gives, and stride scheduling (Waldspurger and Weihl 1995) chooses the lanes: a turn adds 1/share to the pass of its lane, and the
+// lane with the lowest pass is next. A lane in which no visitor can take a turn is skipped, and its pass follows that of the others, so it
 // saves up nothing.
 
 // Lane is a part of a room's visitors with a share of its turns.
@@ -30,7 +29,7 @@ const (
 	maxShare = 100
 )
 
-// checkLanes says what is wrong with the lanes of a definition, or "".
+// checkLanes returns what is wrong with the lanes of a definition, or "".
 func checkLanes(lanes []Lane) string {
 	if len(lanes) == 0 {
 		return ""
@@ -70,13 +69,14 @@ func (d *Definition) openLane() int {
 	return 0
 }
 
-// laneFor returns the name of the lane that a visitor joins. It returns an ErrInvalid for a lane that the room does not have, or ErrTier.
-func (d *Definition) laneFor(who *Visitor) (string, error) {
+// laneFor returns the name of the lane that a visitor joins. It returns a refusal if the lane is for another tier,
+// and an ErrInvalid for a lane that the room does not have.
+func (d *Definition) laneFor(who *Visitor) (string, *Refusal, error) {
 	if len(d.Lanes) == 0 {
 		if who.Lane != "" {
-			return "", invalid("lane", "be left out: room %s has no lanes", d.Room)
+			return "", nil, invalid("lane", "be left out: room %s has no lanes", d.Room)
 		}
-		return "", nil
+		return "", nil, nil
 	}
 	i := d.openLane()
 	if who.Lane != "" {
@@ -87,12 +87,12 @@ func (d *Definition) laneFor(who *Visitor) (string, error) {
 		for i, l := range d.Lanes {
 			all[i] = l.Name
 		}
-		return "", invalid("lane", "be one of %s, got %.80q", strings.Join(all, ", "), who.Lane)
+		return "", nil, invalid("lane", "be one of %s, got %.80q", strings.Join(all, ", "), who.Lane)
 	}
 	if l := d.Lanes[i]; l.Tier != "" && l.Tier != who.Tier {
-		return "", failure.New(ErrTier, "lane %s takes visitors of tier %s only", l.Name, l.Tier)
+		return "", &Refusal{Reason: ReasonForbidden, Detail: fmt.Sprintf("lane %s takes visitors of tier %s only", l.Name, l.Tier)}, nil
 	}
-	return d.Lanes[i].Name, nil
+	return d.Lanes[i].Name, nil, nil
 }
 
 // sameLanes reports whether next has the lanes of d, perhaps with other shares.
@@ -118,7 +118,7 @@ type laneTail struct {
 	Gathered int64  `json:"gathered"` // those up to this number are drawn: the last one given before the start
 }
 
-// newLanes returns the lanes of a room that nobody has joined.
+// newLanes returns the lanes of a room without places.
 func newLanes(d *Definition) []lane {
 	if len(d.Lanes) == 0 {
 		return []lane{{Lane: Lane{Share: 1}}}
@@ -192,8 +192,8 @@ func (r *room) served() (n int64) {
 	return n
 }
 
-// choose returns the lane of the next turn. waits reports whether somebody can take a turn in a lane; stop ends the search without a lane, as
-// does a room in which nobody can.
+// choose returns the lane of the next turn. waits reports whether a visitor can take a turn in a lane; stop ends the search without a lane. ok is
+// false without a lane.
 func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (chosen int, ok bool, err error) {
 	order := make([]int, len(lanes))
 	for i := range order {

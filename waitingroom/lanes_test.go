@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 var membersAndAll = []waitingroom.Lane{{Name: "members", Share: 30, Tier: "member"}, {Name: "all", Share: 70}}
@@ -23,8 +24,8 @@ func member(name string) waitingroom.Visitor {
 func (h *house) joinAs(quantity int, all ...waitingroom.Visitor) {
 	h.Helper()
 	for _, who := range all {
-		if _, created, err := h.rooms.Join(h.Context(), name, who, quantity); err != nil || !created {
-			h.Fatal(who, created, err)
+		if p, err := outcome(h.rooms.Join(h.Context(), name, who, quantity)); err != nil || !p.Created {
+			h.Fatal(who, p, err)
 		}
 	}
 }
@@ -104,7 +105,7 @@ func TestTheLaneOfAPlace(t *testing.T) {
 			{member("ann"), "all", 1, 1, 0},
 			{user("max"), "members", 4, 2, 1},
 		} {
-			p, _, err := h.rooms.Join(t.Context(), name, tt.who, 1)
+			p, err := outcome(h.rooms.Join(t.Context(), name, tt.who, 1))
 			if err != nil || p.Lane != tt.lane || p.Number != tt.number || p.Position != tt.pos || p.Ahead != tt.ahead {
 				t.Errorf("%+v: %+v, %v", tt.who, p, err)
 			}
@@ -114,10 +115,10 @@ func TestTheLaneOfAPlace(t *testing.T) {
 				}
 			}
 		}
-		if _, _, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{User: "eve", Lane: "members"}, 1); !errors.Is(err, waitingroom.ErrTier) {
+		if _, no, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{User: "eve", Lane: "members"}, 1); refused(no, err) != waitingroom.ReasonForbidden {
 			t.Error(err)
 		}
-		if _, _, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{User: "eve", Lane: "vip"}, 1); !errors.Is(err, waitingroom.ErrInvalid) || !strings.Contains(err.Error(), "lane must be one of members, all, staff") {
+		if _, err := outcome(h.rooms.Join(t.Context(), name, waitingroom.Visitor{User: "eve", Lane: "vip"}, 1)); !errors.Is(err, waitingroom.ErrInvalid) || !strings.Contains(err.Error(), "lane must be one of members, all, staff") {
 			t.Error(err)
 		}
 		h.jump(0)
@@ -140,8 +141,8 @@ func TestTheLaneOfAPlace(t *testing.T) {
 			t.Errorf("%+v, %v", places, err)
 		}
 		h.later(61 * time.Second) // a lapsed visitor joins the end of another lane
-		if p, created, err := h.rooms.Join(t.Context(), name, user("max"), 1); err != nil || !created || p.Lane != "all" || p.Position != 3 {
-			t.Errorf("%+v, %t, %v", p, created, err)
+		if p, err := outcome(h.rooms.Join(t.Context(), name, user("max"), 1)); err != nil || !p.Created || p.Lane != "all" || p.Position != 3 {
+			t.Errorf("%+v, %v", p, err)
 		}
 		h.verify()
 	})
@@ -165,10 +166,10 @@ func TestChangingLanes(t *testing.T) {
 		if err := put(waitingroom.Lane{Name: "left", Share: 1}, waitingroom.Lane{Name: "all", Share: 2}, waitingroom.Lane{Name: "right", Share: 3}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := late.Join(t.Context(), name, member("mia"), 1); !errors.Is(err, waitingroom.ErrUnavailable) {
+		if _, err := outcome(late.Join(t.Context(), name, member("mia"), 1)); !errors.Is(err, waitingroom.ErrUnavailable) {
 			t.Errorf("in a lane that is gone: %v", err)
 		}
-		if p, _, err := late.Join(t.Context(), name, user("ann"), 1); err != nil || p.Lane != "all" {
+		if p, err := outcome(late.Join(t.Context(), name, user("ann"), 1)); err != nil || p.Lane != "all" {
 			t.Errorf("in a lane that is there: %+v, %v", p, err)
 		}
 		h.jump(0)
@@ -207,7 +208,7 @@ func TestDrawOfLanes(t *testing.T) {
 			if i%3 == 0 {
 				v = member(who)
 			}
-			p, _, err := h.rooms.Join(t.Context(), name, v, 1)
+			p, err := outcome(h.rooms.Join(t.Context(), name, v, 1))
 			if err != nil || p.State != waitingroom.StateGathering || p.Position != 0 {
 				t.Fatal(p, err)
 			}
@@ -247,7 +248,7 @@ func TestDrawOfLanes(t *testing.T) {
 		if err := h.rooms.WriteDraw(t.Context(), name, &list); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := waitingroom.VerifyDraw(bytes.NewReader(list.Bytes())); err != nil || d.N != 60 {
+		if d, err := draw.Verify(bytes.NewReader(list.Bytes())); err != nil || d.N != 60 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if out, err := verify(t, list.String()); err != nil || strings.Contains(out, "WRONG") {
@@ -256,7 +257,7 @@ func TestDrawOfLanes(t *testing.T) {
 		lines := strings.SplitAfter(list.String(), "\n")
 		for _, line := range lines[7:67] {
 			fields := strings.Split(line, ",")
-			if leaf := waitingroom.Leaf(name, strings.Join(fields[:4], ",")); leaves[fields[0]] != leaf {
+			if leaf := leafOf(t, fields); leaves[fields[0]] != leaf {
 				t.Errorf("%s has the receipt of %s", line, leaves[fields[0]])
 			}
 		}
@@ -267,7 +268,7 @@ func TestDrawOfLanes(t *testing.T) {
 				return strings.NewReplacer("lane,", "", "members,", "", "all,", "").Replace(list.String())
 			},
 		} {
-			if _, err := waitingroom.VerifyDraw(strings.NewReader(change())); err == nil {
+			if _, err := draw.Verify(strings.NewReader(change())); err == nil {
 				t.Errorf("%s passes", what)
 			}
 			if out, err := verify(t, change()); err == nil || !strings.Contains(out, "WRONG") {
@@ -313,7 +314,7 @@ func TestStrictBoundWithLanes(t *testing.T) {
 				if p.State != waitingroom.StateTurn {
 					continue
 				}
-				if _, err := h.rooms.Claim(t.Context(), name, user(who)); err != nil {
+				if _, err := outcome(h.rooms.Claim(t.Context(), name, user(who))); err != nil {
 					t.Fatal(err)
 				}
 				if admitted, got := h.shop.order(who); !admitted || !got {
@@ -352,4 +353,14 @@ func TestDeadHeadsOfALane(t *testing.T) {
 			t.Errorf("mia is %s, ann is %s", m, a)
 		}
 	})
+}
+
+// leafOf returns the leaf of the fields of a list's line, in hexadecimal.
+func leafOf(t *testing.T, fields []string) string {
+	t.Helper()
+	e := draw.Entry{Subject: fields[1], Lane: fields[3]}
+	if _, err := fmt.Sscan(fields[0]+" "+fields[2], &e.Index, &e.JoinedMS); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", e.Leaf(name))
 }

@@ -2,13 +2,13 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // Leave gives up the visitor's place, and a pass that has not been used. A place whose state is final stays as it is. It is idempotent.
@@ -32,7 +32,7 @@ func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 }
 
 func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64, bool]) {
-	if _, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
+	if _, err := s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
 		for _, c := range take() {
 			c.Out, c.Err = false, err
 		}
@@ -41,12 +41,12 @@ func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64
 
 // leave gives up places. Their passes are taken back before their units are free for others. A pass that was used has become an order. If the
 // commit fails after that, settle does what is left.
-func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch.Call[int64, bool]) error {
+func (s *Service) leave(ctx context.Context, tx sqldb.Conn, r *room, calls []*batch.Call[int64, bool]) error {
 	numbers := make([]int64, len(calls))
 	for i, c := range calls {
 		numbers[i] = c.In
 	}
-	found, err := s.store.find(ctx, tx, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, r.Room, encode(numbers))
+	found, err := s.store.find(ctx, tx, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, r.Room, sqldb.JSON(numbers))
 	if err != nil {
 		return err
 	}
@@ -77,57 +77,56 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	for _, c := range calls {
 		c.Out, c.Err = left[c.In], failures[c.In]
 	}
-	return s.store.update(ctx, tx, r.Room, markLeft, leaving)
+	return s.store.update(ctx, tx, r.Room, setLeft, leaving)
 }
 
-const markLeft = `left_at = {now}, changed_at = {now}`
+const setLeft = `left_at = {now ms}, changed_at = {now ms}`
 
 // Finish ends the place of an admitted visitor who is done, in a room without a sale: its capacity is free at once. In a room of a sale the
-// order does that, and Finish returns ErrConflict. It is idempotent. It returns ErrNotYourTurn or ErrLapsed for a place that is not admitted.
-func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, error) {
+// order does that, and Finish returns ErrConflict. It is idempotent. It returns a refusal with ReasonNotYourTurn or
+// ReasonTurnLapsed for a place that is not admitted.
+func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, *Refusal, error) {
 	v, subject, known, err := s.holder(ctx, name, who)
 	if err != nil {
-		return Place{}, err
+		return Place{}, nil, err
 	}
 	if v.Sale != "" {
-		return Place{}, failure.New(ErrConflict, "the places of room %s are done by their orders", name)
+		return Place{}, nil, failure.New(ErrConflict, "the places of room %s are done by their orders", name)
 	}
 	p, err := s.read(ctx, name, subject, who, known)
 	if err != nil {
-		return Place{}, err
+		return Place{}, nil, err
 	}
 	finished := false
-	_, err = s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
-		n, err := s.store.updateOne(ctx, tx, name, p, `done_at = {now}, changed_at = {now}, `+uncounted(4),
+	var refusal *Refusal
+	_, err = s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error {
+		n, err := s.store.updateOne(ctx, tx, name, p, `done_at = {now ms}, changed_at = {now ms}, `+uncounted(4),
 			` AND admitted_at > 0 AND pass_rt > $4 AND done_at = 0 AND left_at = 0 AND barred = ''`, r.roomTime(r.now))
 		if err != nil {
 			return err
 		}
-		found, err := s.store.find(ctx, tx, ofNumbers, name, encode([]int64{p.number}))
+		found, err := s.store.find(ctx, tx, ofNumbers, name, sqldb.JSON([]int64{p.number}))
 		if err != nil {
 			return err
 		}
 		if len(found) != 1 {
 			return ErrNotJoined
 		}
-		p, finished = found[0], n == 1
-		if finished {
-			return nil
-		}
-		switch state := p.state(r, p.position, r.now); state {
-		case StateDone:
-			return nil
-		case StateLapsed:
-			return ErrLapsed
+		p, finished, refusal = found[0], n == 1, nil
+		switch state := p.state(r, p.position, r.now); {
+		case finished || state == StateDone:
+		case state == StateLapsed:
+			refusal = &Refusal{Reason: ReasonTurnLapsed}
 		default:
-			return failure.New(ErrNotYourTurn, "the place is %s", state)
+			refusal = notAdmitted(state)
 		}
+		return nil
 	})
 	if err == nil && finished {
 		err = s.refreshOnce(ctx) // the pass is refused from now on
 	}
-	if err != nil {
-		return Place{}, err
+	if err != nil || refusal != nil {
+		return Place{}, refusal, err
 	}
-	return s.placeWithToken(v, p), nil
+	return s.placeWithToken(v, p), nil, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // byToken is somebody who has a place's token, for whom a server asks.
 func byToken(p waitingroom.Place) waitingroom.Visitor {
-	return waitingroom.Visitor{Token: p.Token, ByToken: true}
+	return waitingroom.ByToken(p.Token, "", true)
 }
 
 // standAlone opens a room without a sale, with a capacity.
@@ -28,44 +28,44 @@ func TestFinishFreesTheCapacity(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.standAlone(1)
 		h.join("ann", "bob")
-		if _, err := h.rooms.Finish(t.Context(), name, user("ann")); !errors.Is(err, waitingroom.ErrNotYourTurn) {
-			t.Errorf("who waits: %v", err)
+		if _, no, err := h.rooms.Finish(t.Context(), name, user("ann")); refused(no, err) != waitingroom.ReasonNotYourTurn {
+			t.Errorf("who waits: %+v, %v", no, err)
 		}
 		h.later(2 * time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 			t.Fatal(err)
 		}
 		h.later(2 * time.Second)
-		if n, err := h.rooms.Active(t.Context(), name); n != 1 || err != nil || h.place("bob").State != waitingroom.StateWaiting {
+		if n, err := h.rooms.ForDialects().Active(t.Context(), name); n != 1 || err != nil || h.place("bob").State != waitingroom.StateWaiting {
 			t.Errorf("%d active, %v, bob is %s", n, err, h.place("bob").State)
 		}
 		for range 2 {
-			if p, err := h.rooms.Finish(t.Context(), name, user("ann")); p.State != waitingroom.StateDone || err != nil {
+			if p, err := outcome(h.rooms.Finish(t.Context(), name, user("ann"))); p.State != waitingroom.StateDone || err != nil {
 				t.Errorf("%s, %v", p.State, err)
 			}
 		}
-		if n, err := h.rooms.Active(t.Context(), name); n != 0 || err != nil {
+		if n, err := h.rooms.ForDialects().Active(t.Context(), name); n != 0 || err != nil {
 			t.Errorf("%d active, %v", n, err)
 		}
 		h.later(2 * time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("bob")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("bob"))); err != nil {
 			t.Errorf("bob: %v", err)
 		}
 		if p := h.joined("ann"); p.Number != 3 || p.State != waitingroom.StateWaiting {
 			t.Errorf("again: %+v", p)
 		}
 		h.later(2 * time.Minute) // bob's pass is over
-		if _, err := h.rooms.Finish(t.Context(), name, user("bob")); !errors.Is(err, waitingroom.ErrLapsed) {
-			t.Errorf("after the pass: %v", err)
+		if _, no, err := h.rooms.Finish(t.Context(), name, user("bob")); refused(no, err) != waitingroom.ReasonTurnLapsed {
+			t.Errorf("after the pass: %+v, %v", no, err)
 		}
-		if _, err := h.rooms.Finish(t.Context(), name, user("cid")); !errors.Is(err, waitingroom.ErrNotJoined) {
+		if _, err := outcome(h.rooms.Finish(t.Context(), name, user("cid"))); !errors.Is(err, waitingroom.ErrNotJoined) {
 			t.Errorf("a stranger: %v", err)
 		}
-		expired, err := h.rooms.Expired(t.Context(), name, 10)
+		expired, err := h.rooms.ForDialects().Expired(t.Context(), name, 10)
 		if err != nil || len(expired) != 2 || expired[0].User != "bob" || expired[1].User != "ann" || expired[0].Token == "" {
 			t.Errorf("%+v, %v", expired, err)
 		}
-		if few, err := h.rooms.Expired(t.Context(), name, 1); len(few) != 1 || err != nil {
+		if few, err := h.rooms.ForDialects().Expired(t.Context(), name, 1); len(few) != 1 || err != nil {
 			t.Errorf("%+v, %v", few, err)
 		}
 	})
@@ -77,10 +77,10 @@ func TestFinishNeedsNoSale(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		h.join("ann")
 		h.later(2 * time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.rooms.Finish(t.Context(), name, user("ann")); !errors.Is(err, waitingroom.ErrConflict) {
+		if _, err := outcome(h.rooms.Finish(t.Context(), name, user("ann"))); !errors.Is(err, waitingroom.ErrConflict) {
 			t.Error(err)
 		}
 		if s := h.place("ann").State; s != waitingroom.StateAdmitted {
@@ -97,14 +97,19 @@ func TestByToken(t *testing.T) {
 		if p, err := h.rooms.Place(t.Context(), name, byToken(first)); p.Number != 1 || err != nil {
 			t.Errorf("%+v, %v", p, err)
 		}
-		bob := byToken(first)
-		bob.User = "bob"
 		h.join("bob")
-		for _, who := range []waitingroom.Visitor{bob, {ByToken: true}, {Token: "x", ByToken: true}, {User: "ann", ByToken: true}} {
+		for _, who := range []waitingroom.Visitor{
+			waitingroom.ByToken(first.Token, "bob", false),
+			waitingroom.ByToken(first.Token, "", false),
+			waitingroom.ByToken("", "", false),
+			waitingroom.ByToken("x", "", false),
+			waitingroom.ByToken("", "ann", false),
+			waitingroom.ByToken("x", "", true),
+		} {
 			if _, err := h.rooms.Place(t.Context(), name, who); !errors.Is(err, waitingroom.ErrNotJoined) {
 				t.Errorf("%+v: %v", who, err)
 			}
-			if _, err := h.rooms.Claim(t.Context(), name, who); !errors.Is(err, waitingroom.ErrNotJoined) {
+			if _, err := outcome(h.rooms.Claim(t.Context(), name, who)); !errors.Is(err, waitingroom.ErrNotJoined) {
 				t.Errorf("%+v: %v", who, err)
 			}
 			if err := h.rooms.Leave(t.Context(), name, who); !errors.Is(err, waitingroom.ErrNotJoined) {
@@ -119,13 +124,13 @@ func TestByToken(t *testing.T) {
 		if p, err := h.rooms.Place(t.Context(), name, byToken(first)); p.Number != 1 || p.State != waitingroom.StateLeft || err != nil {
 			t.Errorf("the first: %+v, %v", p, err)
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, byToken(first)); !errors.Is(err, waitingroom.ErrLapsed) {
-			t.Errorf("the first: %v", err)
+		if _, no, err := h.rooms.Claim(t.Context(), name, byToken(first)); refused(no, err) != waitingroom.ReasonTurnLapsed {
+			t.Errorf("the first: %+v, %v", no, err)
 		}
 		if err := h.rooms.Leave(t.Context(), name, byToken(first)); err != nil {
 			t.Error(err)
 		}
-		if p, err := h.rooms.Claim(t.Context(), name, byToken(second)); p.State != waitingroom.StateAdmitted || err != nil {
+		if p, err := outcome(h.rooms.Claim(t.Context(), name, byToken(second))); p.State != waitingroom.StateAdmitted || err != nil {
 			t.Errorf("the second: %+v, %v", p, err)
 		}
 	})
@@ -155,7 +160,7 @@ func TestALeaveThatBreaksOff(t *testing.T) {
 				h.open(func(*waitingroom.Definition) {})
 				h.join("ann", "bob")
 				h.later(time.Second)
-				if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+				if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 					t.Fatal(err)
 				}
 				h.rooms.Replace("SET left_at", "SET no_such_column")
@@ -194,7 +199,7 @@ func TestManyLeaveAtOnce(t *testing.T) {
 		h.join(people(100)...)
 		h.later(time.Second)
 		for _, who := range people(20) {
-			if _, err := h.rooms.Claim(t.Context(), name, user(who)); err != nil {
+			if _, err := outcome(h.rooms.Claim(t.Context(), name, user(who))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -232,12 +237,12 @@ func TestDonePlacesAreNotCounted(t *testing.T) {
 				})
 				h.join("ann", "bob")
 				h.later(time.Second)
-				if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+				if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 					t.Fatal(err)
 				}
 				if sale {
 					h.shop.order("ann")
-				} else if _, err := h.rooms.Finish(t.Context(), name, user("ann")); err != nil {
+				} else if _, err := outcome(h.rooms.Finish(t.Context(), name, user("ann"))); err != nil {
 					t.Fatal(err)
 				}
 				h.later(30 * time.Second)

@@ -3,10 +3,10 @@ package waitingroom
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
 
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // Filter selects places of a room, in the order of their numbers.
@@ -26,13 +26,13 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 	if f.User != "" {
 		where, args = `seq > $2 AND subject = $4 ORDER BY seq LIMIT $3`, append(args, v.subject("user", f.User))
 	}
-	rows, err := s.store.places(ctx, s.store.db, name, where, args...)
+	rows, err := s.store.places(ctx, s.store.db.Conn, name, where, args...)
 	if err != nil {
 		return nil, err
 	}
 	var acts []act
 	if f.User != "" {
-		if acts, err = s.store.acts(ctx, s.store.db, name); err != nil {
+		if acts, err = s.store.acts(ctx, s.store.db.Conn, name); err != nil {
 			return nil, err
 		}
 	}
@@ -54,36 +54,6 @@ func (s *Service) placesOf(v *view, rows []*place) []Place {
 	return all
 }
 
-// Active returns how many admitted places of a room can still use their pass: those that count towards its capacity.
-func (s *Service) Active(ctx context.Context, name string) (n int64, err error) {
-	v, err := s.view(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM `+active("$2")+`
-		WHERE admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`,
-		func(rows *sql.Rows) error { return rows.Scan(&n) }, name, v.roomTime(v.clockNow(s.now())))
-	return n, err
-}
-
-// Expired returns the places whose pass has expired, whatever became of it, up to limit of them with the highest numbers first. They have
-// their tokens.
-func (s *Service) Expired(ctx context.Context, name string, limit int) ([]Place, error) {
-	v, err := s.view(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.store.places(ctx, s.store.db, name, `admitted_at > 0 AND pass_rt <= $2 ORDER BY seq DESC LIMIT $3`, v.roomTime(v.clockNow(s.now())), limit)
-	if err != nil {
-		return nil, err
-	}
-	all := s.placesOf(v, rows)
-	for i, p := range rows {
-		all[i].Token = s.placeToken(name, p)
-	}
-	return all, nil
-}
-
 // Turns returns the places of a lane that have had their turn at the positions from after + 1 to upTo, in the order of the positions. Positions that this
 // process has not seen pass yet are left out. The places have no tokens.
 func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int64) ([]Place, error) {
@@ -98,13 +68,13 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	var numbers []int64
 	v.mu.Lock()
 	for position := max(after, 0); position < min(upTo, v.lanes[i].Served); position++ {
-		numbers = append(numbers, v.orders[i].number(position))
+		numbers = append(numbers, v.orders[i].Number(position))
 	}
 	v.mu.Unlock()
 	if len(numbers) == 0 {
 		return nil, nil
 	}
-	found, err := s.store.find(ctx, s.store.db, ofLaneNumbers, name, encode(numbers), lane)
+	found, err := s.store.find(ctx, s.store.db.Conn, ofLaneNumbers, name, sqldb.JSON(numbers), lane)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +100,7 @@ func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
 	}
 	since := measured.Milliseconds()
 	now := v.clockNow(s.now())
-	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`,
-		func(rows *sql.Rows) error { return rows.Scan(&p.Admitted) }, name, v.roomTime(now)-since, now-since)
+	err = each(ctx, s.store.db.Conn, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`,
+		func(rows sqldb.Row) error { return rows.Scan(&p.Admitted) }, name, v.roomTime(now)-since, now-since)
 	return p, err
 }

@@ -3,6 +3,8 @@ package waitingroom
 import (
 	"context"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 func (s *Service) readBatch(ctx context.Context, name string, take taking[string, *place]) {
@@ -11,7 +13,7 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 	for i, c := range calls {
 		subjects[i] = c.In
 	}
-	found, err := s.store.bySubject(ctx, s.store.db, name, subjects)
+	found, err := s.store.bySubject(ctx, s.store.db.Conn, name, subjects)
 	var seen map[string]int64
 	if err == nil && len(found) > 0 {
 		seen, err = s.store.cursors(ctx, name)
@@ -62,13 +64,13 @@ func (s *Service) upToDate(ctx context.Context, v *view, p *place) (*view, error
 	return s.view(ctx, v.Room)
 }
 
-// read returns the current place of a subject, or with ByToken the one of the token, which may have been replaced.
+// read returns the current place of a subject, or with byToken the one of the token, which may have been replaced.
 func (s *Service) read(ctx context.Context, name, subject string, who Visitor, known *place) (*place, error) {
 	p, err := s.reading.Do(ctx, name, subject)
-	if err != nil || !who.ByToken || p.number == known.number {
+	if err != nil || !who.byToken || p.number == known.number {
 		return p, err
 	}
-	found, err := s.store.find(ctx, s.store.db, ofNumbers, name, encode([]int64{known.number}))
+	found, err := s.store.find(ctx, s.store.db.Conn, ofNumbers, name, sqldb.JSON([]int64{known.number}))
 	if err != nil {
 		return nil, err
 	}

@@ -232,7 +232,7 @@ func (h *house) join(who ...string) {
 
 func (h *house) joined(who string) waitingroom.Place {
 	h.Helper()
-	p, _, err := h.rooms.Join(h.Context(), name, user(who), 1)
+	p, err := outcome(h.rooms.Join(h.Context(), name, user(who), 1))
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -355,4 +355,20 @@ func (h *house) crowdIn(lane string, n int64, column string, value any) {
 	if column != "" {
 		h.exec(`UPDATE waiting_places SET `+column+` = $1, changed_at = 1 WHERE seq > $2`, value, joined)
 	}
+}
+
+// outcome returns a refusal as an error, for tests that expect none.
+func outcome(p waitingroom.Place, refusal *waitingroom.Refusal, err error) (waitingroom.Place, error) {
+	if refusal != nil {
+		return p, fmt.Errorf("refused: %+v", *refusal)
+	}
+	return p, err
+}
+
+// refused returns the reason of a refusal; empty: it is none, or an error.
+func refused(refusal *waitingroom.Refusal, err error) waitingroom.Reason {
+	if refusal == nil || err != nil {
+		return ""
+	}
+	return refusal.Reason
 }

@@ -3,7 +3,6 @@ package waitingroom
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/tidegate/tidegate/internal/errsummary"
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // Put creates or changes a room. It returns an ErrInvalid or ErrConflict, and is idempotent.
@@ -32,8 +33,8 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	var stored *room
-	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
-		if created, err = s.store.insert(ctx, tx, &d, hex.EncodeToString(secret), rand.Text(), commitment(secret)); err != nil {
+	err = s.store.inTx(ctx, func(tx sqldb.Conn) error {
+		if created, err = s.store.insert(ctx, tx, &d, hex.EncodeToString(secret), rand.Text(), draw.Commitment(secret)); err != nil {
 			return err
 		}
 		if created {
@@ -92,7 +93,7 @@ func (s *Service) after(ctx context.Context, name, what string) (Status, error) 
 	return s.Room(ctx, name)
 }
 
-// Cause says who makes a change, and why.
+// A Cause is who makes a change, and why.
 type Cause struct {
 	Actor, Reason string // optional
 	// RequestID is optional. A change with the id of an earlier one of the room is not made again.
@@ -124,7 +125,7 @@ func (s *Service) change(ctx context.Context, name string, by Cause, act, detail
 			return room{}, err
 		}
 	}
-	return s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+	return s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error {
 		if again, err := s.store.isRepeated(ctx, tx, name, act, detail, by.RequestID); err != nil || again {
 			return err
 		}
@@ -144,7 +145,7 @@ func (r *room) checkNotEnded() error {
 	return nil
 }
 
-// Hold stops a room: nobody gets a turn, is admitted or lapses until Resume.
+// Hold stops a room: no visitor gets a turn, is admitted or lapses until Resume.
 func (s *Service) Hold(ctx context.Context, name string, by Cause) (Status, error) {
 	return s.alter(ctx, name, by, "hold", "", "is held", func(r *room) error {
 		r.held = true
@@ -222,7 +223,8 @@ func (s *Service) unguard(ctx context.Context, r *room) error {
 // a turn, in case the sale is prolonged: those who waited must not be overtaken.
 func (s *Service) unguardClosed(ctx context.Context) error {
 	var closed []room
-	err := s.store.each(ctx, s.store.db, `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> '' AND sale_state <> 'ended'`, func(rows *sql.Rows) error {
+	const query = `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> '' AND sale_state <> 'ended'`
+	err := each(ctx, s.store.db.Conn, query, func(rows sqldb.Row) error {
 		var r room
 		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
 		closed = append(closed, r)

@@ -31,7 +31,7 @@ func (s State) Final() bool {
 	return false
 }
 
-// Outlook says what somebody who waits may expect.
+// Outlook is what a waiting visitor may expect.
 type Outlook string
 
 // The outlooks of a room with stock. In a room without, those who wait have OutlookLikely.
@@ -67,6 +67,7 @@ type Place struct {
 	Reason  string // why the place is barred
 	Token   string // finds the place without the user's name; see Visitor
 	Steps   []Step // of a place of Places with a user; nil: not asked for
+	Created bool   // from Join: the visitor had no place before
 	Receipt string // from Join, of a place that will be drawn or was: a signed statement of its number
 }
 
@@ -132,7 +133,7 @@ func (v *view) placeOf(p *place, now int64) Place {
 		JoinedAt: instant(p.joinedAt), AdmittedAt: instant(p.admittedAt), DoneAt: instant(p.doneAt), LeftAt: instant(p.leftAt), OrderID: p.orderID, Reason: p.barred,
 	}
 	// As of the copy, in which room time stands still only if it truly did. It may be old, and since then ticks may have moved room time on:
-	// what is told must not be later than what holds.
+	// the reported deadline must not be later than the real one.
 	rt := r.roomTime(v.now)
 	left := func(until int64) time.Time { return time.UnixMilli(v.now + until - rt).UTC() }
 	switch t.State {

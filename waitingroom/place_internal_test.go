@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // The state of a place is computed from what the database holds, the position, and the room's time.
@@ -52,21 +54,6 @@ func TestRejoinAt(t *testing.T) {
 	}
 }
 
-// Numbers and positions of a room, without a draw, and with one after which others joined.
-func TestOrder(t *testing.T) {
-	for what, o := range map[string]order{"fifo": {}, "draw": {50, newPermutation([]byte("seed"), 50)}} {
-		for seq := int64(1); seq <= 60; seq++ {
-			position := o.position(seq)
-			if o.number(position) != seq {
-				t.Errorf("%s: number %d has the position %d, which has the number %d", what, seq, position, o.number(position))
-			}
-			if (seq > o.drawn) != (position >= o.drawn) || seq > o.drawn && position != seq-1 {
-				t.Errorf("%s: number %d has the position %d", what, seq, position)
-			}
-		}
-	}
-}
-
 // W14: a process whose copy is old does not know whether somebody has ticked since, so that room time went on. It tells no later end of a turn.
 func TestAnOldCopyPromisesNoMore(t *testing.T) {
 	const read, untilRT = 10_000_000, 10_002_000
@@ -76,7 +63,7 @@ func TestAnOldCopyPromisesNoMore(t *testing.T) {
 		"held":                {tickedAt: read, stoppedAt: read},
 	} {
 		r.now, r.lanes = read, []lane{{}}
-		v := &view{room: r, mu: &sync.Mutex{}, orders: make([]order, 1), early: make([][]int64, 1)}
+		v := &view{room: r, mu: &sync.Mutex{}, orders: make([]draw.Order, 1), early: make([][]int64, 1)}
 		for _, age := range []int64{0, 100, 1500} {
 			if got := v.placeOf(p, read+age).TurnUntil.UnixMilli(); got != untilRT {
 				t.Errorf("%s: a copy that is %d ms old tells the end %d ms late", what, age, got-untilRT)

@@ -3,11 +3,13 @@ package waitingroom
 import (
 	"database/sql"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
@@ -25,8 +27,8 @@ func TestLookUpsNeedNoStatistics(t *testing.T) {
 		`SELECT seq FROM ` + ofSubjects:    bySubject,
 		`SELECT seq FROM ` + ofNumbers:     `Index Cond: \(\(room = '?hall'?(::text)?\) AND \(seq >= `,
 		`SELECT seq FROM ` + ofLaneNumbers: `Index Cond: \(\(room = '?hall'?(::text)?\) AND \(lane_seq >= .* AND \(lane = `,
-		`UPDATE waiting_places SET left_at = 1 WHERE ` + current + ` AND subject {texts} AND seq {numbers}`:         bySubject,
-		`UPDATE waiting_places SET turn_at = $2 FROM {turns} WHERE ` + ofTurns:                                      bySubject,
+		`UPDATE waiting_places SET left_at = 1 WHERE ` + current + ` AND subject {texts} AND seq {in $3}`:           bySubject,
+		`UPDATE waiting_places SET turn_at = $2 FROM ` + turnRows + ` WHERE ` + ofTurns:                             bySubject,
 		`UPDATE waiting_places SET barred = $3 WHERE ` + current + ` AND subject {texts}`:                           bySubject,
 		`SELECT count(*) FROM ` + active("$2"):                                                                      `waiting_places_by_activity.*\n\s+Index Cond: \(\(room = .* AND \(active_rt > `,
 		`SELECT seq FROM waiting_places WHERE room = $1 AND changed_at > 0 AND changed_at > $2 ORDER BY changed_at`: `waiting_places_by_change .*\n\s+Index Cond: \(\(room = .* AND \(changed_at > `,
@@ -34,10 +36,10 @@ func TestLookUpsNeedNoStatistics(t *testing.T) {
 	} {
 		args := []any{"hall", `["1","2"]`, ""}
 		switch n := strings.Count(query, "$3") + strings.Count(query, "{of lane"); {
-		case strings.Contains(query, "{turns}"):
+		case strings.Contains(query, turnRows):
 			args[1], args[2] = 1, `[{"subject":"1"}]`
-		case strings.Contains(query, "{numbers}"):
-			args[2] = `["1"]`
+		case strings.Contains(query, "{in $3}"):
+			args[2] = []int64{1}
 		case strings.Contains(query, "seq = $3"):
 			args[2] = 1
 		case strings.Contains(query, "> $2"):
@@ -45,8 +47,11 @@ func TestLookUpsNeedNoStatistics(t *testing.T) {
 		case n == 0:
 			args = args[:2]
 		}
+		if strings.Contains(query, "{texts}") {
+			args[1] = slices.Repeat([]string{"1", "2"}, 250) // as many as a batch
+		}
 		var plan []string
-		if err := s.each(t.Context(), db, `EXPLAIN `+query, func(rows *sql.Rows) error {
+		if err := each(t.Context(), s.db.Conn, `EXPLAIN `+query, func(rows sqldb.Row) error {
 			var line string
 			err := rows.Scan(&line)
 			plan = append(plan, line)

@@ -33,7 +33,7 @@ func TestAnOlderProcessTakesNothingBack(t *testing.T) {
 			turns, waiting := 0, 0
 			for _, who := range crowd {
 				newer := ask(h.rooms, who, "")
-				again, _, err := older.Join(t.Context(), name, waitingroom.Visitor{User: who, Token: newer.Token}, 1)
+				again, err := outcome(older.Join(t.Context(), name, waitingroom.Visitor{User: who, Token: newer.Token}, 1))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -2,11 +2,11 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"log/slog"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/errsummary"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 const (
@@ -19,8 +19,8 @@ const (
 // of the room lets everybody pass, as it did after the room was closed, and no other room of the name meets the tokens and receipts of this one.
 func (s *Service) prune(ctx context.Context) error {
 	var old []room
-	err := s.store.each(ctx, s.store.db, `SELECT room, sale, item FROM waiting_rooms
-		WHERE ended <> '' AND secret <> '' AND ended_at <= {now} - $1 AND ticked_at <= {now} - $1 AND starts_at <= {now} - $1`, func(rows *sql.Rows) error {
+	err := each(ctx, s.store.db.Conn, `SELECT room, sale, item FROM waiting_rooms
+		WHERE ended <> '' AND secret <> '' AND ended_at <= {now ms} - $1 AND ticked_at <= {now ms} - $1 AND starts_at <= {now ms} - $1`, func(rows sqldb.Row) error {
 		var r room
 		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
 		old = append(old, r)
@@ -49,13 +49,13 @@ func (s *Service) pruneRoom(ctx context.Context, r *room) error {
 // shrink deletes a batch of the places of an old room, or all but the name of the room if it has none. It returns false when that is done.
 func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) {
 	deleted := false
-	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
+	err = s.store.inTx(ctx, func(tx sqldb.Conn) error {
 		more, deleted = false, false
-		n, err := s.store.exec(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, old.Room)
+		n, err := exec(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, old.Room)
 		if err != nil || n == 0 { // another process has deleted it
 			return err
 		}
-		if n, err = s.store.exec(ctx, tx, `DELETE FROM waiting_places WHERE room = $1 AND seq IN
+		if n, err = exec(ctx, tx, `DELETE FROM waiting_places WHERE room = $1 AND seq IN
 			(SELECT seq FROM waiting_places WHERE room = $1 ORDER BY seq LIMIT $2)`, old.Room, pruneBatch); err != nil {
 			return err
 		}
@@ -68,11 +68,11 @@ func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) 
 			args []any
 		}{
 			{`DELETE FROM waiting_acts WHERE room = $1`, nil},
-			{`UPDATE waiting_tails SET joined = 0, gathered = 0, most = 1, lanes = $2 WHERE room = $1`, []any{encode(tailsOf(lanes))}},
+			{`UPDATE waiting_tails SET joined = 0, gathered = 0, most = 1, lanes = $2 WHERE room = $1`, []any{sqldb.JSON(tailsOf(lanes))}},
 			{`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0, secret = '', sale_state = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0
-				WHERE room = $1`, []any{encode(lanes)}},
+				WHERE room = $1`, []any{sqldb.JSON(lanes)}},
 		} {
-			if _, err := s.store.exec(ctx, tx, statement.text, append([]any{old.Room}, statement.args...)...); err != nil {
+			if _, err := exec(ctx, tx, statement.text, append([]any{old.Room}, statement.args...)...); err != nil {
 				return err
 			}
 		}

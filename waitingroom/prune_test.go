@@ -39,7 +39,7 @@ func TestOldRoomsAreDeleted(t *testing.T) {
 			if _, _, err := h.rooms.Put(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := h.rooms.Join(t.Context(), other, user("ann"), 1); err != nil {
+			if _, err := outcome(h.rooms.Join(t.Context(), other, user("ann"), 1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,7 +80,7 @@ func TestOldRoomsAreDeleted(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			h.verify()
-			if _, _, err := h.rooms.Join(t.Context(), name, user("ann"), 1); !errors.Is(err, waitingroom.ErrEnded) {
+			if _, no, err := h.rooms.Join(t.Context(), name, user("ann"), 1); refused(no, err) != waitingroom.ReasonEnded {
 				t.Errorf("who joins: %v", err)
 			}
 			if _, err := h.rooms.Place(t.Context(), name, waitingroom.Visitor{User: "cid", Token: cid.Token}); !errors.Is(err, waitingroom.ErrNotJoined) {

@@ -3,22 +3,24 @@ package waitingroom
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // queue is the end of a lane that a tick gives turns to: places that can have one, in order, from the cursor on.
 type queue struct {
 	lane  *lane
-	order *order
+	order *draw.Order
 	next  []*place
 	read  int64 // positions below it have been looked at, and those that can have a turn are in next or have been taken
 	last  int64 // the tick looks up to it
 	near  int64 // positions of a draw that the next statement looks at
 }
 
-func newQueue(l *lane, o *order, look int64) queue {
+func newQueue(l *lane, o *draw.Order, look int64) queue {
 	return queue{lane: l, order: o, read: l.Served, last: min(l.tail.Joined, l.Served+look), near: maxTurns}
 }
 
@@ -36,7 +38,7 @@ func (q *queue) take() *place {
 
 // nextPlace returns the next place of a lane that can have a turn, or nil if there is none up to q.last, which it lowers when the tick runs out of time.
 // It moves the cursor over places that cannot have one.
-func (s *Service) nextPlace(ctx context.Context, tx *sql.Tx, r *room, q *queue) (*place, error) {
+func (s *Service) nextPlace(ctx context.Context, tx sqldb.Conn, r *room, q *queue) (*place, error) {
 	for len(q.next) == 0 {
 		q.lane.Served = q.read
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < tickTimeout/2 {
@@ -54,30 +56,30 @@ func (s *Service) nextPlace(ctx context.Context, tx *sql.Tx, r *room, q *queue) 
 
 // readPlaces reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers follow each other,
 // one statement finds the first maxTurns.
-func (s *Service) readPlaces(ctx context.Context, tx *sql.Tx, r *room, q *queue) (err error) {
+func (s *Service) readPlaces(ctx context.Context, tx sqldb.Conn, r *room, q *queue) (err error) {
 	// Not replaced = 0: without statistics Postgres would prefer the partial index by subject, and read the whole room.
 	const live = `left_at = 0 AND barred = '' AND replaced < 1`
-	if q.read >= q.order.drawn {
+	if q.read >= q.order.Drawn() {
 		q.next, err = s.store.places(ctx, tx, r.Room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`,
 			q.lane.Name, q.read, q.last, maxTurns)
 		for _, p := range q.next {
-			p.position = q.order.position(p.laneNumber)
+			p.position = q.order.Position(p.laneNumber)
 		}
 		if q.read = q.last; len(q.next) == maxTurns {
 			q.read = q.next[maxTurns-1].position + 1
 		}
 		return err
 	}
-	end := min(q.read+q.near, q.last, q.order.drawn)
+	end := min(q.read+q.near, q.last, q.order.Drawn())
 	q.near = min(q.near*10, maxNear)
 	numbers := make([]int64, 0, end-q.read)
 	at := make(map[int64]int64, end-q.read)
 	for position := q.read; position < end; position++ {
-		number := q.order.number(position)
+		number := q.order.Number(position)
 		numbers, at[number] = append(numbers, number), position
 	}
 	q.read = end
-	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.Room, encode(numbers), q.lane.Name)
+	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.Room, sqldb.JSON(numbers), q.lane.Name)
 	for _, p := range q.next {
 		p.position = at[p.laneNumber]
 	}

@@ -2,7 +2,6 @@ package waitingroom
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,13 +128,14 @@ const readListsWithin = time.Second
 
 // renew returns the view of a room, which continues an older one. It reads the list of a draw for up to left, and subtracts the time that it took.
 func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, left *time.Duration) (v *view, err error) {
-	if r.deleted() || old != nil && !old.sameLanes(&r.Definition) { // nobody had joined the old one
+	if r.deleted() || old != nil && !old.sameLanes(&r.Definition) { // the old one had no places
 		delete(s.trees, r.Room)
 		old = nil
 	}
 	lanes := len(r.lanes)
 	v = &view{
-		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
+		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes),
+		moved: make([]*progress, lanes), mu: &sync.Mutex{},
 	}
 	if old != nil {
 		v.skipped, v.early, v.revoked = old.skipped, old.early, old.revoked
@@ -172,7 +172,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 	if r.Mode == ModeDraw && !r.drawn() {
 		began := time.Now()
 		reading, cancel := context.WithTimeout(ctx, *left)
-		_ = s.grow(reading, s.store.db, r, r.gathered) // the draw reads on, and returns what is wrong with the list
+		_ = s.grow(reading, s.store.db.Conn, r, r.gathered) // the draw reads on, and returns what is wrong with the list
 		cancel()
 		*left -= time.Since(began)
 	}
@@ -188,7 +188,7 @@ func (s *Service) readGone(ctx context.Context, v, old *view) (gone []*place, er
 	}
 	// A transaction may commit some time after the time that it wrote.
 	const overlap = 10 * time.Second
-	all, err := s.store.places(ctx, s.store.db, v.Room, `changed_at > 0 AND changed_at > $2
+	all, err := s.store.places(ctx, s.store.db.Conn, v.Room, `changed_at > 0 AND changed_at > $2
 		AND (turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') OR pass_rt > $3 AND (left_at > 0 OR done_at > 0 AND $4 = 1)) ORDER BY changed_at`,
 		max(since-overlap.Milliseconds(), 0), v.roomTime(v.now)-passSlack.Milliseconds(), boolToInt(v.Sale == ""))
 	if err != nil {
@@ -262,11 +262,11 @@ func (v *view) skip(old *view, gone []*place) {
 // readDraw reads the result of the draw, if the room has been drawn.
 func (v *view) readDraw() (err error) {
 	if v.drawn() {
-		d, err := v.result()
+		seed, err := v.drawSeed()
 		if err != nil {
 			return err
 		}
-		v.seed = hex.EncodeToString(d.seed[:])
+		v.seed = seed.String()
 	}
 	v.orders, err = v.room.orders()
 	return err

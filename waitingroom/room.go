@@ -5,9 +5,10 @@ import (
 
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/names"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
-// Mode says who is first.
+// Mode is the order of admission.
 type Mode string
 
 // The modes. In ModeDraw the order of those who joined before the start is drawn; later ones follow in the order of their joining, as
@@ -17,7 +18,7 @@ const (
 	ModeFIFO Mode = "fifo"
 )
 
-// Bound says what a turn promises in a room that belongs to a sale.
+// Bound is what a turn promises in a room that belongs to a sale.
 type Bound string
 
 // The bounds. With BoundStrict a turn that is claimed in time gets a unit. With BoundExpected more turns are given, because some of them
@@ -70,7 +71,7 @@ type Definition struct {
 	Bound        Bound
 	RequiresUser bool
 	Captcha      bool   // joining needs a solved challenge
-	Beacon       string // BeaconDrand, or empty: the draw depends on no public random value
+	Beacon       string // draw.Drand, or empty: the draw depends on no public random value
 	Lanes        []Lane // 2 to 8, or none: one queue
 	Page         Page
 }
@@ -109,7 +110,7 @@ func (d *Definition) validate() error {
 		return wrong("claim_ms", "%d to %d, got %d", minWindow.Milliseconds(), maxClaimWindow.Milliseconds(), d.ClaimWindow.Milliseconds())
 	case d.PassLifetime < minWindow || d.PassLifetime > MaxPassLifetime:
 		return wrong("pass_ms", "%d to %d, got %d", minWindow.Milliseconds(), MaxPassLifetime.Milliseconds(), d.PassLifetime.Milliseconds())
-	case d.Beacon != "" && d.Beacon != BeaconDrand:
+	case d.Beacon != "" && d.Beacon != draw.Drand:
 		return wrong("beacon", "drand or absent, got %.40q", d.Beacon)
 	case d.Beacon != "" && d.Mode != ModeDraw:
 		return wrong("beacon", "absent in mode %s, which draws nothing", d.Mode)
@@ -171,7 +172,7 @@ type room struct {
 	root      string
 	nDrawn    int64
 	drawnAt   int64
-	beacon    beacon
+	beacon    draw.Beacon
 
 	joined, gathered int64
 	lanes            []lane // at least one; their numbers add up to those of the room
@@ -188,7 +189,7 @@ func (r *room) ordered() bool { return r.Mode == ModeFIFO || r.drawn() }
 // listed reports whether the list of those who take part in the draw is complete.
 func (r *room) listed() bool { return r.root != "" }
 
-// roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick: nobody could claim then.
+// roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick, because no visitor could claim then.
 func (r *room) roomTime(now int64) int64 {
 	switch {
 	case r.stoppedAt > 0:
@@ -215,7 +216,7 @@ func (r *room) skipOutage() {
 	}
 }
 
-// waitsForSale reports whether the room stands still because its sale takes no orders. Before its own start that stops nobody.
+// waitsForSale reports whether the room stands still because its sale takes no orders. Before its own start that has no effect.
 func (r *room) waitsForSale(now int64) bool {
 	return (r.sale == SalePaused || r.sale == SaleNotStarted) && r.ended == "" && now >= r.StartsAt.UnixMilli()
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // W1: one place a user, however many join at once, on however many processes.
@@ -30,14 +30,14 @@ func TestOnePlaceAUser(t *testing.T) {
 				if i%2 == 1 {
 					rooms = other
 				}
-				p, fresh, err := rooms.Join(t.Context(), name, user("ann"), 1)
+				p, err := outcome(rooms.Join(t.Context(), name, user("ann"), 1))
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
 				defer mu.Unlock()
 				numbers[p.Number]++
-				if fresh {
+				if p.Created {
 					created++
 				}
 			})
@@ -62,7 +62,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			if i%2 == 1 {
 				rooms = other
 			}
-			p, _, err := rooms.Join(t.Context(), name, user(who), 1)
+			p, err := outcome(rooms.Join(t.Context(), name, user(who), 1))
 			if err != nil || p.Position != int64(i+1) || p.State != waitingroom.StateWaiting {
 				t.Errorf("%+v, %v", p, err)
 			}
@@ -80,10 +80,10 @@ func TestTurnsForTheStock(t *testing.T) {
 		if diff := cmp.Diff(map[waitingroom.State]int{waitingroom.StateTurn: 3, waitingroom.StateWaiting: 7}, h.states(people(10)...)); diff != "" {
 			t.Fatal(diff)
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-5")); !errors.Is(err, waitingroom.ErrNotYourTurn) {
-			t.Errorf("claim while waiting: %v", err)
+		if _, no, err := h.rooms.Claim(t.Context(), name, user("user-5")); refused(no, err) != waitingroom.ReasonNotYourTurn {
+			t.Errorf("claim while waiting: %+v, %v", no, err)
 		}
-		first, err := h.rooms.Claim(t.Context(), name, user("user-0"))
+		first, err := outcome(h.rooms.Claim(t.Context(), name, user("user-0")))
 		if err != nil || first.State != waitingroom.StateAdmitted {
 			t.Fatal(first, err)
 		}
@@ -98,8 +98,8 @@ func TestTurnsForTheStock(t *testing.T) {
 		if diff := cmp.Diff(want, h.states(people(10)[1:]...)); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrLapsed) {
-			t.Errorf("claim after the window: %v", err)
+		if _, no, err := h.rooms.Claim(t.Context(), name, user("user-1")); refused(no, err) != waitingroom.ReasonTurnLapsed {
+			t.Errorf("claim after the window: %+v, %v", no, err)
 		}
 		if p := h.joined("user-1"); p.Position != 11 || p.State != waitingroom.StateWaiting {
 			t.Errorf("who joins again is %+v", p)
@@ -116,7 +116,7 @@ func TestOutageStopsTheClock(t *testing.T) {
 		h.later(time.Second)
 		h.jump(time.Hour)
 		h.later(time.Second)
-		if p, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil || p.State != waitingroom.StateAdmitted {
+		if p, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil || p.State != waitingroom.StateAdmitted {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})
@@ -173,8 +173,8 @@ func TestAnOutageEndsNoWindow(t *testing.T) {
 	for what, first := range map[string]func(*house) error{
 		"claim": func(*house) error { return nil },
 		"join": func(h *house) error {
-			_, created, err := h.rooms.Join(h.Context(), name, user("ann"), 1)
-			if created {
+			p, err := outcome(h.rooms.Join(h.Context(), name, user("ann"), 1))
+			if p.Created {
 				h.Error("the place was replaced")
 			}
 			return err
@@ -197,7 +197,7 @@ func TestAnOutageEndsNoWindow(t *testing.T) {
 				if err := first(h); err != nil {
 					t.Fatal(err)
 				}
-				if p, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil || p.State != waitingroom.StateAdmitted {
+				if p, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil || p.State != waitingroom.StateAdmitted {
 					t.Errorf("%+v, %v", p, err)
 				}
 			})
@@ -266,7 +266,7 @@ func TestTheEndOfTheStock(t *testing.T) {
 		}
 		h.shop.away = false
 		h.later(time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 			t.Fatal(err)
 		}
 		h.shop.order("ann")
@@ -279,7 +279,7 @@ func TestTheEndOfTheStock(t *testing.T) {
 		if p := h.place("bob"); p.State != waitingroom.StateTurnedAway || p.Outlook != waitingroom.OutlookNone {
 			t.Errorf("at the end: %+v", p)
 		}
-		if _, _, err := h.rooms.Join(t.Context(), name, user("cem"), 1); !errors.Is(err, waitingroom.ErrSoldOut) {
+		if _, no, err := h.rooms.Join(t.Context(), name, user("cem"), 1); refused(no, err) != waitingroom.ReasonSoldOut {
 			t.Errorf("who joins then: %v", err)
 		}
 	})
@@ -296,7 +296,7 @@ func TestClaimsDoNotKeepARoomStalled(t *testing.T) {
 			t.Helper()
 			for ; d > 0; d -= 100 * time.Millisecond {
 				h.tick(100 * time.Millisecond)
-				_, _ = h.rooms.Claim(t.Context(), name, user("bob")) // it is not bob's turn
+				_, _, _ = h.rooms.Claim(t.Context(), name, user("bob")) // it is not bob's turn
 			}
 		}
 		h.shop.away = true
@@ -322,7 +322,7 @@ func TestPassesOfAClosedRoomEnd(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		h.join("ann", "bob", "cem")
 		h.later(time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.rooms.Close(t.Context(), name, waitingroom.Cause{}); err != nil {
@@ -391,20 +391,20 @@ func TestAnotherSecret(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		before := h.joined("ann")
 		rooms := waitingroom.New(h.store, waitingroom.Options{Secret: make([]byte, 32), PreviousSecret: secret, Stock: h.shop})
-		for what, who := range map[string]waitingroom.Visitor{"user": user("ann"), "token": {User: "ann", Token: before.Token, ByToken: true}} {
+		for what, who := range map[string]waitingroom.Visitor{"user": user("ann"), "token": waitingroom.ByToken(before.Token, "ann", false)} {
 			if p, err := rooms.Place(t.Context(), name, who); err != nil || p.Number != before.Number {
 				t.Errorf("by %s: %+v, %v", what, p, err)
 			}
 		}
-		if p, created, err := rooms.Join(t.Context(), name, user("ann"), 1); err != nil || created || p.Number != before.Number {
-			t.Errorf("joining again: %+v, %t, %v", p, created, err)
+		if p, err := outcome(rooms.Join(t.Context(), name, user("ann"), 1)); err != nil || p.Created || p.Number != before.Number {
+			t.Errorf("joining again: %+v, %v", p, err)
 		}
 		waits, err := rooms.Place(t.Context(), name, waitingroom.Visitor{User: "ann", Token: before.Token})
 		if err != nil {
 			t.Fatal(err)
 		}
 		later := waitingroom.New(h.store, waitingroom.Options{Secret: make([]byte, 32), Stock: h.shop})
-		if p, err := later.Place(t.Context(), name, waitingroom.Visitor{Token: waits.Token, ByToken: true}); err != nil || p.Number != before.Number {
+		if p, err := later.Place(t.Context(), name, waitingroom.ByToken(waits.Token, "ann", false)); err != nil || p.Number != before.Number {
 			t.Errorf("without the old secret, by the token of a place that waits: %+v, %v", p, err)
 		}
 	})
@@ -416,11 +416,11 @@ func TestQuantityIsBounded(t *testing.T) {
 		h.shop.free = 6
 		h.open(func(*waitingroom.Definition) {})
 		for quantity, ok := range map[int]bool{0: false, -1: false, 5: false, 1000: false, 4: true} {
-			if _, _, err := h.rooms.Join(t.Context(), name, user("ann"), quantity); (err == nil) != ok || err != nil && !errors.Is(err, waitingroom.ErrInvalid) {
+			if _, err := outcome(h.rooms.Join(t.Context(), name, user("ann"), quantity)); (err == nil) != ok || err != nil && !errors.Is(err, waitingroom.ErrInvalid) {
 				t.Errorf("quantity %d: %v", quantity, err)
 			}
 		}
-		if _, _, err := h.rooms.Join(t.Context(), name, user("bob"), 4); err != nil {
+		if _, err := outcome(h.rooms.Join(t.Context(), name, user("bob"), 4)); err != nil {
 			t.Fatal(err)
 		}
 		h.join("cem")
@@ -436,7 +436,7 @@ func TestTextIsChecked(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(*waitingroom.Definition) {})
 		for _, who := range []string{"a\x00", "a\nb", "\xff", "\uFFFD", strings.Repeat("é", 256)} {
-			if _, _, err := h.rooms.Join(t.Context(), name, user(who), 1); !errors.Is(err, waitingroom.ErrInvalid) {
+			if _, err := outcome(h.rooms.Join(t.Context(), name, user(who), 1)); !errors.Is(err, waitingroom.ErrInvalid) {
 				t.Errorf("user %.10q: %v", who, err)
 			}
 		}
@@ -462,7 +462,7 @@ func TestHoldStopsTheClock(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		h.join(people(5)...)
 		h.later(time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-0")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("user-0"))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.rooms.Hold(t.Context(), name, waitingroom.Cause{}); err != nil {
@@ -473,14 +473,14 @@ func TestHoldStopsTheClock(t *testing.T) {
 		if diff := cmp.Diff(before, h.states(people(5)...)); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrAtCapacity) {
-			t.Errorf("claim while held: %v", err)
+		if _, no, err := h.rooms.Claim(t.Context(), name, user("user-1")); refused(no, err) != waitingroom.ReasonAtCapacity {
+			t.Errorf("claim while held: %+v, %v", no, err)
 		}
 		if s, err := h.rooms.Resume(t.Context(), name, waitingroom.Cause{}); err != nil || s.Phase != waitingroom.PhaseServing {
 			t.Fatal(s, err)
 		}
 		h.later(55 * time.Second)
-		if p, err := h.rooms.Claim(t.Context(), name, user("user-1")); err != nil || p.State != waitingroom.StateAdmitted {
+		if p, err := outcome(h.rooms.Claim(t.Context(), name, user("user-1"))); err != nil || p.State != waitingroom.StateAdmitted {
 			t.Errorf("claim after the hold, within the window: %+v, %v", p, err)
 		}
 		h.later(4 * time.Second)
@@ -509,20 +509,20 @@ func TestClaimsAreBounded(t *testing.T) {
 		if _, _, err := h.rooms.Put(t.Context(), d.Definition); err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []error{nil, waitingroom.ErrAtCapacity, waitingroom.ErrAtCapacity} {
-			if _, err := h.rooms.Claim(t.Context(), name, user(people(3)[i])); !errors.Is(err, want) {
-				t.Errorf("claim %d: %v, want %v", i, err, want)
+		for i, want := range []waitingroom.Reason{"", waitingroom.ReasonAtCapacity, waitingroom.ReasonAtCapacity} {
+			if _, no, err := h.rooms.Claim(t.Context(), name, user(people(3)[i])); refused(no, err) != want || err != nil {
+				t.Errorf("claim %d: %+v, %v, want %q", i, no, err, want)
 			}
 		}
 		h.later(58 * time.Second)
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-1")); !errors.Is(err, waitingroom.ErrAtCapacity) {
-			t.Error(err)
+		if _, no, err := h.rooms.Claim(t.Context(), name, user("user-1")); refused(no, err) != waitingroom.ReasonAtCapacity {
+			t.Error(no, err)
 		}
 		h.later(10 * time.Second) // beyond the window, which asking has extended
 		if err := h.rooms.Leave(t.Context(), name, user("user-0")); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := h.rooms.Claim(t.Context(), name, user("user-1")); err != nil || p.State != waitingroom.StateAdmitted {
+		if p, err := outcome(h.rooms.Claim(t.Context(), name, user("user-1"))); err != nil || p.State != waitingroom.StateAdmitted {
 			t.Errorf("%+v, %v", p, err)
 		}
 		if p := h.place("user-2"); p.State != waitingroom.StateLapsed {
@@ -553,12 +553,12 @@ func TestRate(t *testing.T) {
 					break
 				}
 				if p.State == waitingroom.StateTurn {
-					if _, err := h.rooms.Claim(t.Context(), name, visitors[i]); err == nil {
+					if _, no, err := h.rooms.Claim(t.Context(), name, visitors[i]); no == nil && err == nil {
 						claimed++
 						visitors = slices.Delete(visitors, i, i+1)
 						i--
-					} else if !errors.Is(err, waitingroom.ErrAtCapacity) {
-						t.Fatal(err)
+					} else if refused(no, err) != waitingroom.ReasonAtCapacity {
+						t.Fatal(no, err)
 					}
 				}
 			}
@@ -660,8 +660,8 @@ func TestDraw(t *testing.T) {
 		if p.State != waitingroom.StateGathering || p.Position != 0 || p.Receipt == "" {
 			t.Errorf("before the draw: %+v", p)
 		}
-		if _, err := h.rooms.Claim(t.Context(), name, user("user-7")); !errors.Is(err, waitingroom.ErrNotYourTurn) {
-			t.Errorf("claim before the start: %v", err)
+		if _, no, err := h.rooms.Claim(t.Context(), name, user("user-7")); refused(no, err) != waitingroom.ReasonNotYourTurn {
+			t.Errorf("claim before the start: %+v, %v", no, err)
 		}
 		before, err := h.rooms.Room(t.Context(), name)
 		if err != nil || before.Draw.Commitment == "" || before.Draw.Secret+before.Draw.Root+before.Draw.Seed != "" {
@@ -698,13 +698,13 @@ func TestDraw(t *testing.T) {
 		if err := h.rooms.WriteDraw(t.Context(), name, &list); err != nil {
 			t.Fatal(err)
 		}
-		drawn, err := waitingroom.VerifyDraw(bytes.NewReader(list.Bytes()))
+		drawn, err := draw.Verify(bytes.NewReader(list.Bytes()))
 		if err != nil || drawn.N != 50 || drawn.Commitment != before.Draw.Commitment {
 			t.Errorf("%+v, %v", drawn, err)
 		}
 		lines := strings.Split(list.String(), "\n")
 		lines[10], lines[11] = lines[11], lines[10]
-		if _, err := waitingroom.VerifyDraw(strings.NewReader(strings.Join(lines, "\n"))); err == nil {
+		if _, err := draw.Verify(strings.NewReader(strings.Join(lines, "\n"))); err == nil {
 			t.Error("a list with two places swapped passes")
 		}
 	})
@@ -727,24 +727,8 @@ func TestADrawOfOthers(t *testing.T) {
 		if err := h.rooms.WriteDraw(t.Context(), name, &list); err != nil {
 			t.Fatal(err)
 		}
-		if drawn, err := waitingroom.VerifyDraw(&list); err != nil || drawn.N != 3 {
+		if drawn, err := draw.Verify(&list); err != nil || drawn.N != 3 {
 			t.Errorf("%+v, %v", drawn, err)
-		}
-	})
-}
-
-// The permutation is one to one, and index is its inverse.
-func TestPermutation(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Int64Range(1, 3000).Draw(t, "n")
-		position, index := waitingroom.Permutation(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed"), n)
-		seen := make(map[int64]bool, n)
-		for i := range n {
-			p := position(i)
-			if p < 0 || p >= n || seen[p] || index(p) != i {
-				t.Fatalf("of %d, %d is at %d, which is of %d", n, i, p, index(p))
-			}
-			seen[p] = true
 		}
 	})
 }

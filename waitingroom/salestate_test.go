@@ -1,7 +1,6 @@
 package waitingroom_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ func TestARoomWaitsForItsSale(t *testing.T) {
 				h.open(func(*waitingroom.Definition) {})
 				h.join("ann", "bob", "eve")
 				h.later(2 * time.Second)
-				if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+				if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 					t.Fatal(err)
 				}
 				h.shop.set(state)
@@ -32,8 +31,8 @@ func TestARoomWaitsForItsSale(t *testing.T) {
 				if s := h.status(); s.Message != "Back at eight." {
 					t.Errorf("the operator's message is hidden by %q", s.Message)
 				}
-				if _, err := h.rooms.Claim(t.Context(), name, user("bob")); !errors.Is(err, waitingroom.ErrAtCapacity) {
-					t.Errorf("a claim in a sale that is %s: %v", state, err)
+				if _, no, err := h.rooms.Claim(t.Context(), name, user("bob")); refused(no, err) != waitingroom.ReasonAtCapacity {
+					t.Errorf("a claim in a sale that is %s: %+v, %v", state, no, err)
 				}
 				h.shop.add(5)
 				h.later(4 * time.Minute)
@@ -46,7 +45,7 @@ func TestARoomWaitsForItsSale(t *testing.T) {
 				if s := h.status(); s.Phase != waitingroom.PhaseServing || h.place("eve").State != waitingroom.StateTurn {
 					t.Errorf("when the sale goes on: %s, eve is %s", s.Phase, h.place("eve").State)
 				}
-				if _, err := h.rooms.Claim(t.Context(), name, user("bob")); err != nil {
+				if _, err := outcome(h.rooms.Claim(t.Context(), name, user("bob"))); err != nil {
 					t.Error(err)
 				}
 				h.later(2 * time.Minute)
@@ -93,7 +92,7 @@ func TestARoomEndsWithItsSale(t *testing.T) {
 				h.join("ann", "bob", "eve")
 				h.later(2 * time.Second)
 				if what == "serving" {
-					if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+					if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -120,7 +119,7 @@ func TestARoomEndsWithItsSale(t *testing.T) {
 						t.Errorf("%d are %s: %v", n, state, got)
 					}
 				}
-				if _, _, err := h.rooms.Join(t.Context(), name, user("late"), 1); !errors.Is(err, waitingroom.ErrEnded) {
+				if _, no, err := h.rooms.Join(t.Context(), name, user("late"), 1); refused(no, err) != waitingroom.ReasonEnded {
 					t.Errorf("a join: %v", err)
 				}
 				found, err := h.rooms.Places(t.Context(), name, waitingroom.Filter{User: "eve", Limit: 9})

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/pass"
 )
 
 // Options of a Service.
@@ -28,7 +30,7 @@ type Options struct {
 	Stock Stock
 	// KeepAfterEnd is how long after its end a room is deleted, with its places. Its name stays, as that of a closed room. Zero: never.
 	KeepAfterEnd time.Duration
-	// Banned returns why a user may not have a turn, or "", and whose ban it is, for operators. Nil: nobody is banned.
+	// Banned returns why a user may not have a turn, or "", and whose ban it is, for operators. Nil: no user is banned.
 	Banned func(user string) (why, by string)
 	// Beacon returns the signature of a round of drand, in hexadecimal, for rooms with a beacon. Nil: they wait until SetBeacon is called.
 	Beacon func(ctx context.Context, round int64) (signature string, err error)
@@ -43,22 +45,22 @@ type Options struct {
 type Service struct {
 	opts    Options
 	store   *Store
-	keys    keys
+	keys    *pass.Keys
 	views   atomic.Pointer[map[string]*view]
 	damaged atomic.Pointer[map[string]error] // why the last refresh could not read a room, by its name
 	now     func() time.Time                 // set only in tests
 
-	joining  *batchers[*joinCall, joinResult]
-	claiming *batchers[*claimCall, *place]
+	joining  *batchers[*joinCall, joined]
+	claiming *batchers[*claimCall, claimed]
 	leaving  *batchers[int64, bool]    // numbers, and which places have left
 	reading  *batchers[string, *place] // subjects
 
-	wake       chan struct{}    // another process has changed a room
-	refreshing chan struct{}    // a lock: holds one element while a refresh is under way
-	trees      map[string]*tree // by room, guarded by refreshing: the leaves of those that will be drawn
-	refreshed  time.Time        // guarded by refreshing: when the last refresh began, or failed
-	refreshErr error            // guarded by refreshing: of the last refresh
-	damagedAt  time.Time        // guarded by refreshing: when it was last logged that a room cannot be read
+	wake       chan struct{}         // another process has changed a room
+	refreshing chan struct{}         // a lock: holds one element while a refresh is under way
+	trees      map[string]*draw.Tree // by room, guarded by refreshing: the leaves of those that will be drawn
+	refreshed  time.Time             // guarded by refreshing: when the last refresh began, or failed
+	refreshErr error                 // guarded by refreshing: of the last refresh
+	damagedAt  time.Time             // guarded by refreshing: when it was last logged that a room cannot be read
 }
 
 const (
@@ -80,7 +82,7 @@ func New(store *Store, opts Options) *Service {
 		opts.Changed = func() {}
 	}
 	s := &Service{
-		opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
+		opts: opts, store: store, now: time.Now, keys: pass.NewKeys(opts.Secret, opts.PreviousSecret, opts.Signer, opts.PreviousSigner), trees: make(map[string]*draw.Tree), wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
 	}
 	s.views.Store(&map[string]*view{})
 	s.damaged.Store(&map[string]error{})

@@ -2,15 +2,16 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // readStock brings the room's stock up to date. While it cannot be read, the room is stalled. A closed room reads none, because orders of
 // its item need no turn any more.
-func (s *Service) readStock(ctx context.Context, tx *sql.Tx, r *room) (final bool, err error) {
+func (s *Service) readStock(ctx context.Context, tx sqldb.Conn, r *room) (final bool, err error) {
 	if r.Sale == "" || r.ended == PhaseClosed {
 		r.stalled = false
 		r.stopOrStartClock(r.now)
@@ -31,9 +32,9 @@ func (s *Service) readStock(ctx context.Context, tx *sql.Tx, r *room) (final boo
 	return final, nil
 }
 
-// settle marks the places that have ordered as done, and reads the stock into r. A place whose pass was revoked is one whose leave broke off
+// settle sets the places that have ordered to done, and reads the stock into r. A place whose pass was revoked is one whose leave broke off
 // before the commit: it has left.
-func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, err error) {
+func (s *Service) settle(ctx context.Context, tx sqldb.Conn, r *room) (final bool, err error) {
 	if s.opts.Stock == nil {
 		return false, fmt.Errorf("%w: this program sells nothing", ErrUnavailable)
 	}
@@ -56,12 +57,13 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 		case "":
 			continue
 		case Revoked:
-			if err := s.store.update(ctx, tx, r.Room, markLeft, passes[i:i+1]); err != nil {
+			if err := s.store.update(ctx, tx, r.Room, setLeft, passes[i:i+1]); err != nil {
 				return false, err
 			}
 			continue
 		}
-		if _, err := s.store.updateOne(ctx, tx, r.Room, passes[i], `done_at = {now}, order_id = $4, changed_at = {now}, `+uncounted(5), "", order, r.roomTime(r.now)); err != nil {
+		const done = `done_at = {now ms}, order_id = $4, changed_at = {now ms}, `
+		if _, err := s.store.updateOne(ctx, tx, r.Room, passes[i], done+uncounted(5), "", order, r.roomTime(r.now)); err != nil {
 			return false, err
 		}
 	}
@@ -76,7 +78,7 @@ func uncounted(roomTime int) string {
 }
 
 // count returns the facts for budget.
-func (s *Service) count(ctx context.Context, tx *sql.Tx, r *room) (*facts, error) {
+func (s *Service) count(ctx context.Context, tx sqldb.Conn, r *room) (*facts, error) {
 	rt := r.roomTime(r.now)
 	const (
 		waits  = `admitted_at = 0 AND left_at = 0 AND barred = '' AND until_rt > $2`
@@ -85,33 +87,33 @@ func (s *Service) count(ctx context.Context, tx *sql.Tx, r *room) (*facts, error
 		over   = `until_rt <= $2 AND until_rt > $6`
 	)
 	f := &facts{}
-	err := s.store.each(ctx, tx, `SELECT
+	err := each(ctx, tx, `SELECT
 			count(*) FILTER (WHERE `+waits+`), coalesce(sum(quantity) FILTER (WHERE `+waits+`), 0),
 			count(*) FILTER (WHERE `+passes+`), coalesce(sum(quantity) FILTER (WHERE `+passes+`), 0),
 			count(*) FILTER (WHERE admitted_at > $7), count(*) FILTER (WHERE `+waits+` AND turn_rt > $4),
 			count(*) FILTER (WHERE `+past+`), count(*) FILTER (WHERE `+past+` AND admitted_at > 0),
 			count(*) FILTER (WHERE `+over+`), count(*) FILTER (WHERE `+over+` AND admitted_at > 0),
 			count(*) FILTER (WHERE `+lapses+`)
-		FROM `+active("$5"), func(rows *sql.Rows) error {
+		FROM `+active("$5"), func(rows sqldb.Row) error {
 		return rows.Scan(&f.open, &f.openUnits, &f.active, &f.activeUnits, &f.claimed, &f.fresh, &f.given, &f.taken, &f.over, &f.used, &f.lapsing)
-	}, r.Room, rt, rt-passSlack.Milliseconds(), rt-patience.Milliseconds(), rt-(patience+measured).Milliseconds(), rt-measured.Milliseconds(),
+	}, r.Room, rt, rt-passSlack.Milliseconds(), rt-claimDelay.Milliseconds(), rt-(claimDelay+measured).Milliseconds(), rt-measured.Milliseconds(),
 		r.now-measured.Milliseconds())
 	return f, err
 }
 
-// lapses selects places whose turn or pass is over, and which are not marked.
+// lapses selects places whose turn or pass is over, and which are not recorded as such.
 const lapses = `active_rt <= $2 AND lapsed_at = 0 AND done_at = 0 AND left_at = 0 AND barred = ''`
 
-// lapse marks them, for their history only: state is computed. It leaves those that are locked to the next tick, because the lock may be that
+// lapse records them, for their history only: state is computed. It leaves those that are locked to the next tick, because the lock may be that
 // of somebody who joins again, who waits for other places of this transaction.
-func (s *Service) lapse(ctx context.Context, tx *sql.Tx, r *room, f *facts) error {
+func (s *Service) lapse(ctx context.Context, tx sqldb.Conn, r *room, f *facts) error {
 	if f.lapsing == 0 {
 		return nil
 	}
 	over, err := s.store.places(ctx, tx, r.Room, `active_rt > 0 AND active_rt > $3 AND `+lapses+` ORDER BY active_rt {unlocked}`,
-		r.roomTime(r.now), r.roomTime(r.now)-(patience+measured).Milliseconds())
+		r.roomTime(r.now), r.roomTime(r.now)-(claimDelay+measured).Milliseconds())
 	if err != nil {
 		return err
 	}
-	return s.store.update(ctx, tx, r.Room, `lapsed_at = {now}`, over)
+	return s.store.update(ctx, tx, r.Room, `lapsed_at = {now ms}`, over)
 }

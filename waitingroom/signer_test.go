@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/tidegate/tidegate/internal/dialects"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -72,7 +73,7 @@ func TestPassesAreOfTheSignersKey(t *testing.T) {
 	p := waitingroom.Place{Room: name, State: waitingroom.StateAdmitted, Number: 1, Position: 1, User: "ann", Token: "token", AdmittedAt: now, PassUntil: now.Add(time.Minute)}
 	services := map[string]*waitingroom.Service{"RS256": service(key), "EdDSA": service(nil)}
 	for signed, by := range services {
-		pass, tokens := must[string](t)(by.Pass(p)), must[waitingroom.Tokens](t)(by.Tokens(p, waitingroom.TokenOptions{}))
+		pass, tokens := must[string](t)(by.Pass(p)), must[dialects.Tokens](t)(by.ForDialects().Tokens(p, "", 0))
 		if k := by.PublicKeys().Keys; len(k) != 1 || k[0].Algorithm != signed || !k[0].IsPublic() || !k[0].Valid() {
 			t.Errorf("%+v", k)
 		}
@@ -90,7 +91,7 @@ func TestPassesAreOfTheSignersKey(t *testing.T) {
 			}
 		}
 	}
-	foreign := must[waitingroom.Tokens](t)(services["RS256"].Tokens(p, waitingroom.TokenOptions{Issuer: "https://op.example"}))
+	foreign := must[dialects.Tokens](t)(services["RS256"].ForDialects().Tokens(p, "https://op.example", 0))
 	if _, err := services["RS256"].VerifyPass(name, foreign.Access, now); err == nil {
 		t.Error("a token of another issuer is a pass")
 	}
@@ -108,7 +109,7 @@ func TestPassesSurviveAChangeOfTheKey(t *testing.T) {
 		"kind":   {{Secret: newer, Signer: ed25519.NewKeyFromSeed(older)}, {Secret: newer, Signer: second, PreviousSigner: ed25519.NewKeyFromSeed(older)}, {Secret: newer, PreviousSigner: second}},
 	} {
 		before, meanwhile, other := waitingroom.New(nil, opts[0]), waitingroom.New(nil, opts[1]), waitingroom.New(nil, opts[2])
-		for _, pass := range []string{must[string](t)(before.Pass(p)), must[waitingroom.Tokens](t)(before.Tokens(p, waitingroom.TokenOptions{})).Access} {
+		for _, pass := range []string{must[string](t)(before.Pass(p)), must[dialects.Tokens](t)(before.ForDialects().Tokens(p, "", 0)).Access} {
 			if claims, err := meanwhile.VerifyPass(name, pass, now); err != nil || claims.Account() != "ann" {
 				t.Errorf("%s: %+v, %v", what, claims, err)
 			}
@@ -132,7 +133,7 @@ func TestAPassAndOtherClocks(t *testing.T) {
 		h.standAlone(1)
 		h.join("ann")
 		h.later(time.Second)
-		p, err := h.rooms.Claim(t.Context(), name, user("ann"))
+		p, err := outcome(h.rooms.Claim(t.Context(), name, user("ann")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,11 +164,11 @@ func TestAPassThatWasGivenUp(t *testing.T) {
 		passes := map[string]string{}
 		claim := func(who string) {
 			t.Helper()
-			p, err := h.rooms.Claim(t.Context(), name, user(who))
+			p, err := outcome(h.rooms.Claim(t.Context(), name, user(who)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			passes[who], passes[who+" of AWS"] = must[string](t)(h.rooms.Pass(p)), must[waitingroom.Tokens](t)(h.rooms.Tokens(p, waitingroom.TokenOptions{})).Access
+			passes[who], passes[who+" of AWS"] = must[string](t)(h.rooms.Pass(p)), must[dialects.Tokens](t)(h.rooms.ForDialects().Tokens(p, "", 0)).Access
 		}
 		check := func(when string, valid map[string]bool) {
 			t.Helper()
@@ -197,7 +198,7 @@ func TestAPassThatWasGivenUp(t *testing.T) {
 		claim("ann")
 		refresh()
 		check("ann came again", map[string]bool{"ann": true, "ann of AWS": true, "bob": true, "bob of AWS": true})
-		if _, err := h.rooms.Finish(t.Context(), name, user("bob")); err != nil {
+		if _, err := outcome(h.rooms.Finish(t.Context(), name, user("bob"))); err != nil {
 			t.Fatal(err)
 		}
 		refresh()
@@ -306,11 +307,11 @@ func TestAPassOfADroppedSecret(t *testing.T) {
 		}
 		h.join("ann")
 		h.later(time.Second)
-		p, err := h.rooms.Claim(t.Context(), name, user("ann"))
+		p, err := outcome(h.rooms.Claim(t.Context(), name, user("ann")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts := map[string]string{"pass": must[string](t)(before.Pass(p)), "token": must[waitingroom.Tokens](t)(before.Tokens(p, waitingroom.TokenOptions{})).Access}
+		texts := map[string]string{"pass": must[string](t)(before.Pass(p)), "token": must[dialects.Tokens](t)(before.ForDialects().Tokens(p, "", 0)).Access}
 		check := func(when string, valid map[string]bool) {
 			t.Helper()
 			for what, text := range texts {
@@ -336,7 +337,7 @@ func TestAPassOfADroppedSecret(t *testing.T) {
 func TestOneSpellingOfAToken(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.Capacity, d.RequiresUser = "", "", 10, false })
-		stranger, _, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{}, 1)
+		stranger, err := outcome(h.rooms.Join(t.Context(), name, waitingroom.Visitor{}, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -351,4 +352,16 @@ func TestOneSpellingOfAToken(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPassOfAUserNamedLikeAPlace: the pass of a user is never one of somebody unknown, which anybody may use.
+func TestPassOfAUserNamedLikeAPlace(t *testing.T) {
+	s := waitingroom.New(nil, waitingroom.Options{Secret: []byte("0123456789abcdef0123456789abcdef")})
+	for _, user := range []string{"", "ann", name + "/1", name + "/2"} {
+		now := time.Now()
+		pass := must[string](t)(s.Pass(waitingroom.Place{Room: name, State: waitingroom.StateAdmitted, Number: 1, Position: 1, User: user, AdmittedAt: now, PassUntil: now.Add(time.Minute)}))
+		if claims, err := s.VerifyPass(name, pass, now); err != nil || claims.Account() != user {
+			t.Errorf("%q: %q, %v", user, claims.Account(), err)
+		}
+	}
 }

@@ -100,7 +100,7 @@ func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, er
 	return v.changed, nil
 }
 
-// saleMessage says why the room stands still or has ended, if it does so with its sale.
+// saleMessage returns why the room stands still or has ended, if it does so with its sale.
 func (v *view) saleMessage(now int64) string {
 	if v.waitsForSale(now) || v.ended == PhaseClosed {
 		return saleMessages[v.sale]
@@ -111,7 +111,8 @@ func (v *view) saleMessage(now int64) string {
 func (v *view) status(local time.Time) Status {
 	now := v.clockNow(local)
 	status := Status{
-		Definition: v.Definition, Phase: v.phase(now), Now: time.UnixMilli(now).UTC(), Served: v.served(), Joined: v.joined, Brake: v.brake, Lag: time.Duration(v.lagMS) * time.Millisecond, Message: cmp.Or(v.message, v.saleMessage(now)),
+		Definition: v.Definition, Phase: v.phase(now), Now: time.UnixMilli(now).UTC(), Served: v.served(), Joined: v.joined,
+		Brake: v.brake, Lag: time.Duration(v.lagMS) * time.Millisecond, Message: cmp.Or(v.message, v.saleMessage(now)),
 	}
 	if v.Sale != "" && v.tickedAt > 0 {
 		status.Free = new(v.free)

@@ -10,7 +10,7 @@ import (
 type Step struct {
 	At    time.Time
 	What  string // joined, drawn, turn, admitted, done, lapsed, left, replaced, turned_away or barred; of the room: held or resumed
-	By    string // the operator or the ban; empty: the visitor, the clock, or nobody known
+	By    string // the operator or the ban; empty: the visitor, the clock, or unknown
 	Cause string // may be empty
 }
 

@@ -44,7 +44,7 @@ func TestHistoryOfAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.later(62 * time.Second) // ann's turn lapses
-		if _, err := h.rooms.Claim(t.Context(), name, user("bob")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("bob"))); err != nil {
 			t.Fatal(err)
 		}
 		h.shop.order("bob")
@@ -55,7 +55,7 @@ func TestHistoryOfAPlace(t *testing.T) {
 		h.later(2 * time.Second)
 		h.shop.free = 1
 		h.later(2 * time.Second) // cem's turn
-		if _, err := h.rooms.Claim(t.Context(), name, user("cem")); err != nil {
+		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("cem"))); err != nil {
 			t.Fatal(err)
 		}
 		h.later(62 * time.Second)

@@ -45,7 +45,7 @@ const (
 // Revoked is what Stock.Look returns in place of an order, for an admission that Revoke has taken back.
 const Revoked = stock.Revoked
 
-// saleMessages are what people in a room are told, by the state of its sale.
+// saleMessages are the messages to visitors in a room, by the state of its sale.
 var saleMessages = map[SaleState]string{
 	SalePaused: "The sale is paused.", SaleNotStarted: "The sale has not started yet.", SaleEnded: "The sale is over.",
 }

@@ -2,9 +2,9 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // act is what an operator did to a room.
@@ -14,8 +14,8 @@ type act struct {
 }
 
 // acts returns the acts of operators that history needs, the oldest first.
-func (s *Store) acts(ctx context.Context, q querier, room string) (all []act, err error) {
-	err = s.each(ctx, q, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 AND act IN ('hold', 'resume', 'close') ORDER BY n`, func(rows *sql.Rows) error {
+func (s *Store) acts(ctx context.Context, q sqldb.Conn, room string) (all []act, err error) {
+	err = each(ctx, q, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 AND act IN ('hold', 'resume', 'close') ORDER BY n`, func(rows sqldb.Row) error {
 		var a act
 		err := rows.Scan(&a.at, &a.act, &a.actor, &a.reason)
 		all = append(all, a)
@@ -25,12 +25,12 @@ func (s *Store) acts(ctx context.Context, q querier, room string) (all []act, er
 }
 
 // isRepeated reports whether the request has been carried out. It returns an ErrConflict if its id belongs to another one.
-func (s *Store) isRepeated(ctx context.Context, tx *sql.Tx, room, what, detail, requestID string) (again bool, err error) {
+func (s *Store) isRepeated(ctx context.Context, tx sqldb.Conn, room, what, detail, requestID string) (again bool, err error) {
 	if requestID == "" {
 		return false, nil
 	}
 	var earlier, its string
-	if err := s.each(ctx, tx, `SELECT act, detail FROM waiting_acts WHERE room = $1 AND request_id = $2`, func(rows *sql.Rows) error {
+	if err := each(ctx, tx, `SELECT act, detail FROM waiting_acts WHERE room = $1 AND request_id = $2`, func(rows sqldb.Row) error {
 		again = true
 		return rows.Scan(&earlier, &its)
 	}, room, requestID); err != nil {
@@ -43,8 +43,8 @@ func (s *Store) isRepeated(ctx context.Context, tx *sql.Tx, room, what, detail, 
 }
 
 // recordAct stores what an operator did to a room, which is locked.
-func (s *Store) recordAct(ctx context.Context, tx *sql.Tx, room, what, detail string, by Cause) error {
-	_, err := s.exec(ctx, tx, `INSERT INTO waiting_acts (room, n, at, act, actor, reason, detail, request_id)
-		SELECT $1, coalesce(max(n), 0) + 1, {now}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, what, by.Actor, by.Reason, detail, by.RequestID)
+func (s *Store) recordAct(ctx context.Context, tx sqldb.Conn, room, what, detail string, by Cause) error {
+	_, err := exec(ctx, tx, `INSERT INTO waiting_acts (room, n, at, act, actor, reason, detail, request_id)
+		SELECT $1, coalesce(max(n), 0) + 1, {now ms}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, what, by.Actor, by.Reason, detail, by.RequestID)
 	return err
 }

@@ -2,10 +2,11 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"slices"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // tick gives turns in a room, unless another process has just done it. One transaction locks the room, so what it decides is still true
@@ -13,7 +14,7 @@ import (
 func (s *Service) tick(ctx context.Context, name string) (changed bool, err error) {
 	var before, after room
 	served := int64(0)
-	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
+	err = s.store.inTx(ctx, func(tx sqldb.Conn) error {
 		r, err := s.store.lock(ctx, tx, name, tickEvery.Milliseconds()*3/4)
 		if err != nil {
 			return err
@@ -63,7 +64,8 @@ func (s *Service) tick(ctx context.Context, name string) (changed bool, err erro
 	case after.drawn() && !before.drawn():
 		log.InfoContext(ctx, "a waiting room has drawn its order", slog.Int64("places", after.nDrawn), slog.String("root", after.root))
 	case after.listed() && !before.listed():
-		log.InfoContext(ctx, "a waiting room waits for its beacon", slog.Int64("places", after.nDrawn), slog.String("root", after.root), slog.Int64("round", after.beacon.round))
+		log.InfoContext(ctx, "a waiting room waits for its beacon",
+			slog.Int64("places", after.nDrawn), slog.String("root", after.root), slog.Int64("round", after.beacon.Round))
 	case after.ended == PhaseClosed && before.ended == "":
 		log.InfoContext(ctx, "a waiting room ends with its sale", slog.Int64("waiting", after.joined-after.served()))
 	case after.sale != before.sale:
@@ -76,7 +78,7 @@ func (s *Service) tick(ctx context.Context, name string) (changed bool, err erro
 }
 
 // serve settles what became of passes, and moves the cursor.
-func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) error {
+func (s *Service) serve(ctx context.Context, tx sqldb.Conn, r *room, dt int64) error {
 	final, err := s.readStock(ctx, tx, r)
 	if err != nil || r.stalled || r.ended != "" {
 		return err
@@ -116,7 +118,7 @@ const (
 )
 
 // advance gives turns to the next places, and moves the cursors behind them. Places that left, or are barred, take none.
-func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units int64) error {
+func (s *Service) advance(ctx context.Context, tx sqldb.Conn, r *room, turns, units int64) error {
 	if turns == 0 || units == 0 || r.served() == r.joined {
 		return nil
 	}
@@ -149,13 +151,13 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 			continue
 		}
 		r.lanes[lane].countTurn()
-		quantity := min(int64(p.quantity), units) // a turn is for at most as many as are left, so that nobody blocks those behind
+		quantity := min(int64(p.quantity), units) // a turn is for at most as many as are left, so that no place blocks those behind
 		units -= quantity
 		given = append(given, turn{p.subject, p.position, quantity})
 	}
 	for ban, subjects := range barred {
-		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now} WHERE `+current+` AND subject {texts}`,
-			r.Room, encode(subjects), ban[0], ban[1]); err != nil {
+		if _, err := exec(ctx, tx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now ms} WHERE `+current+` AND subject {texts}`,
+			r.Room, subjects, ban[0], ban[1]); err != nil {
 			return err
 		}
 	}
@@ -168,15 +170,15 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 	}
 	rt := r.roomTime(r.now)
 	for part := range slices.Chunk(given, batchMax) { // Postgres may compare each turn with each place
-		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now}, changed_at = {now}
-		FROM {turns} WHERE `+ofTurns, r.Room, rt, encode(part), rt+r.ClaimWindow.Milliseconds()); err != nil {
+		if _, err := exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now ms}, changed_at = {now ms}
+		FROM `+turnRows+` WHERE `+ofTurns, r.Room, rt, sqldb.JSON(part), rt+r.ClaimWindow.Milliseconds()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn is a turn for {turns} and {subjects}.
+// turn is a turn for {rows $3: subject text, position bigint, quantity integer} and {subjects}.
 type turn struct {
 	Subject  string `json:"subject"`
 	Position int64  `json:"position"`

@@ -2,10 +2,12 @@ package waitingroom
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // Check is the result of one comparison by Verify.
@@ -16,7 +18,7 @@ type Check struct {
 }
 
 // Verify compares a room with itself: the cursor with the turns, the draw with the list, and the turns with the stock. Only the last of
-// these locks the room, which is quick; what reads all places does not, so nobody waits for it.
+// these locks the room, which is quick; what reads all places does not, so no request waits for it.
 func (s *Service) Verify(ctx context.Context, name string) ([]Check, error) {
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
@@ -56,13 +58,13 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 	var r room
 	var places, first, last, current, subjects int64
 	found := make(map[string]laneFacts)
-	if err := s.store.each(ctx, s.store.db, `SELECT r.lanes, t.lanes, t.joined, coalesce(p.lane, ''), count(p.seq), coalesce(min(p.lane_seq), 1), coalesce(max(p.lane_seq), 0),
+	if err := each(ctx, s.store.db.Conn, `SELECT r.lanes, t.lanes, t.joined, coalesce(p.lane, ''), count(p.seq), coalesce(min(p.lane_seq), 1), coalesce(max(p.lane_seq), 0),
 			count(*) FILTER (WHERE p.turn_rt > 0), count(DISTINCT CASE WHEN p.turn_rt > 0 THEN p.position END), coalesce(max(CASE WHEN p.turn_rt > 0 THEN p.position END), -1),
 			count(*) FILTER (WHERE p.turn_rt = 0 AND (p.left_at > 0 OR p.barred <> '' OR p.replaced = 1)),
 			coalesce(min(p.seq), 1), coalesce(max(p.seq), 0), count(*) FILTER (WHERE p.replaced = 0),
 			(SELECT count(DISTINCT subject) FROM waiting_places WHERE room = $1 AND replaced = 0)
 		FROM waiting_rooms r JOIN waiting_tails t ON t.room = r.room LEFT JOIN waiting_places p ON p.room = r.room
-		WHERE r.room = $1 GROUP BY r.lanes, t.lanes, t.joined, p.lane`, func(rows *sql.Rows) error {
+		WHERE r.room = $1 GROUP BY r.lanes, t.lanes, t.joined, p.lane`, func(rows sqldb.Row) error {
 		var f laneFacts
 		var lanes, tails, lane string
 		var lowest, highest, holders int64
@@ -96,8 +98,10 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 		}
 		dense = dense && (f.places == 0 || f.first == 1) && f.last == f.places && f.last == l.tail.Joined
 		checks = append(checks,
-			check("cursor"+of, l.Served <= f.last && f.highest < l.Served, "%d of %d positions have had their turn, the last turn is at position %d", l.Served, f.last, f.highest+1),
-			check("turns"+of, f.positions == f.turns && f.turns <= l.Served && l.Served <= f.turns+f.skipped, "%d turns at %d positions, %d positions were skipped, %d places left before their turn",
+			check("cursor"+of, l.Served <= f.last && f.highest < l.Served,
+				"%d of %d positions have had their turn, the last turn is at position %d", l.Served, f.last, f.highest+1),
+			check("turns"+of, f.positions == f.turns && f.turns <= l.Served && l.Served <= f.turns+f.skipped,
+				"%d turns at %d positions, %d positions were skipped, %d places left before their turn",
 				f.turns, f.positions, l.Served-f.turns, f.skipped))
 	}
 	return append([]Check{
@@ -108,22 +112,22 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 
 // verifyDraw computes the root of a draw again. What it reads does not change any more.
 func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
-	t := newTree()
-	if err := s.store.listed(ctx, s.store.db, r.Room, 0, r.nDrawn, func(p *place) error { return t.add(leaf(r.Room, p.entry())) }); err != nil {
+	t := draw.NewTree()
+	if err := s.store.listed(ctx, s.store.db.Conn, r.Room, 0, r.nDrawn, func(p *place) error { return t.Add(p.entry().Leaf(r.Room)) }); err != nil {
 		return Check{}, err
 	}
-	root, err := t.root()
+	root, err := t.Root()
 	if err == nil && r.Beacon != "" {
-		if err := r.beacon.verify(r.StartsAt); err != nil {
+		if err := r.beacon.Verify(r.StartsAt); err != nil {
 			return check("draw", false, "%v", err), nil
 		}
 	}
-	return check("draw", hex.EncodeToString(root) == r.root && t.size() == r.nDrawn, "%d places give the root %x, published is %s", t.size(), root, r.root), err
+	return check("draw", hex.EncodeToString(root) == r.root && t.Size() == r.nDrawn, "%d places give the root %x, published is %s", t.Size(), root, r.root), err
 }
 
 // verifyPromises compares the turns and passes that can still be used with the capacity and the stock, which the lock keeps as they are.
 func (s *Service) verifyPromises(ctx context.Context, name string) (checks []Check, err error) {
-	_, err = s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+	_, err = s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error {
 		checks = nil
 		f, err := s.count(ctx, tx, r)
 		if err != nil {

@@ -73,10 +73,10 @@ func TestVerifyStopsNobody(t *testing.T) {
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
-			if _, created, err := h.rooms.Join(t.Context(), name, user("bob"), 1); err != nil || !created {
-				t.Errorf("join: %t, %v", created, err)
+			if p, err := outcome(h.rooms.Join(t.Context(), name, user("bob"), 1)); err != nil || !p.Created {
+				t.Errorf("join: %+v, %v", p, err)
 			}
-			if _, err := h.rooms.Claim(t.Context(), name, user("ann")); err != nil {
+			if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 				t.Errorf("claim: %v", err)
 			}
 			if err := h.rooms.Tick(t.Context(), name); err != nil {

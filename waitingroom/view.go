@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // view is this process's copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
@@ -22,17 +23,17 @@ type view struct {
 	seed     string            // of the draw, in hexadecimal; empty before it
 
 	mu     *sync.Mutex
-	orders []order // by lane; guarded by mu, and shared by the views of one draw
+	orders []draw.Order // by lane; guarded by mu, and shared by the views of one draw
 }
 
-// laneOf returns the index of a place's lane. A view may be older than the lanes of a room that nobody had joined: any will do then, for a moment.
+// laneOf returns the index of a place's lane. A view may be older than the lanes of a room without places: any will do then, for a moment.
 func (v *view) laneOf(p *place) int { return max(0, v.laneIndex(p.lane)) }
 
 // position returns the position of a number of a lane.
 func (v *view) position(lane int, number int64) int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.orders[lane].position(number)
+	return v.orders[lane].Position(number)
 }
 
 func (v *view) isSkipped(p *place) bool {
@@ -60,7 +61,7 @@ func (v *view) servedFor(p *place) int64 { return max(v.lanes[v.laneOf(p)].Serve
 // clockNow estimates the database's clock.
 func (v *view) clockNow(local time.Time) int64 { return v.now + local.Sub(v.fetched).Milliseconds() }
 
-// stale reports that the database has not answered for so long that nothing can be said.
+// stale reports that the database has not answered for so long that the view is no basis for an answer.
 func (v *view) stale(local time.Time) bool { return local.Sub(v.fetched) > staleAfter }
 
 const staleAfter = 3 * time.Second

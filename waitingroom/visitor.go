@@ -7,16 +7,15 @@ import (
 	"github.com/tidegate/tidegate/internal/input"
 )
 
-// Visitor identifies the caller. A user has one place in a room. A visitor without a user has the place of the token, which only that visitor
-// knows. A user's token saves a lookup.
+// Visitor identifies the caller. A user has one place in a room. A visitor without a user has the place of the token, a secret of
+// that visitor. A user's token saves a lookup.
 type Visitor struct {
 	User  string
 	Token string
 	Tier  string // for lanes that take one tier only
 	Lane  string // in which Join gives a place; empty: the last one that is open to everybody
-	// ByToken asks for the place of Token, and for no other place of its holder: there is none unless the room gave the token, and to User
-	// unless that is empty. The room needs no user then, so whoever sets it answers for those who have the token.
-	ByToken bool
+	// byToken asks for the place of Token, and for no other place of its holder. With anyUser the token of a user counts without the user.
+	byToken, anyUser bool
 }
 
 // identify returns the hash of a visitor in a room, and the place of the token if it is the visitor's.
@@ -30,9 +29,9 @@ func (s *Service) identify(v *view, who Visitor) (subject string, known *place, 
 		return "", nil, failure.At(ErrInvalid, "user", "%v", err)
 	}
 	switch {
-	case who.ByToken && (known == nil || who.User != "" && known.subject != v.subject("user", who.User)):
+	case who.byToken && (known == nil || known.ofUser && !who.anyUser && known.subject != v.subject("user", who.User)):
 		return "", nil, ErrNotJoined
-	case who.ByToken:
+	case who.byToken:
 		subject = known.subject
 	case who.User != "":
 		subject = v.subject("user", who.User)

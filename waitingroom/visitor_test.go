@@ -13,7 +13,7 @@ func TestWhoseToken(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.Capacity, d.RequiresUser = "", "", 10, false })
 		alice := h.joined("alice")
-		stranger, _, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{}, 1)
+		stranger, err := outcome(h.rooms.Join(t.Context(), name, waitingroom.Visitor{}, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestWhoseToken(t *testing.T) {
 				t.Errorf("%.20v reads place %d, %v; want %d", tt.who, p.Number, err, tt.number)
 			}
 			if tt.number == 0 {
-				if p, err := h.rooms.Claim(t.Context(), name, tt.who); !errors.Is(err, waitingroom.ErrNotJoined) {
+				if p, err := outcome(h.rooms.Claim(t.Context(), name, tt.who)); !errors.Is(err, waitingroom.ErrNotJoined) {
 					t.Errorf("%.20v claims place %d, %v", tt.who, p.Number, err)
 				}
 				if err := h.rooms.Leave(t.Context(), name, tt.who); err != nil && !errors.Is(err, waitingroom.ErrNotJoined) {
@@ -47,9 +47,9 @@ func TestWhoseToken(t *testing.T) {
 		if p := h.place("alice"); p.State.Final() {
 			t.Errorf("alice's place is %s", p.State)
 		}
-		again, created, err := h.rooms.Join(t.Context(), name, waitingroom.Visitor{Token: alice.Token}, 1)
-		if err != nil || !created || again.Number == alice.Number {
-			t.Errorf("with alice's token: %d, %t, %v; want a place of its own", again.Number, created, err)
+		again, err := outcome(h.rooms.Join(t.Context(), name, waitingroom.Visitor{Token: alice.Token}, 1))
+		if err != nil || !again.Created || again.Number == alice.Number {
+			t.Errorf("with alice's token: %+v, %v; want a place of its own", again, err)
 		}
 	})
 }

@@ -38,8 +38,7 @@ func WriteFields(header http.Header, d *admission.Decision) {
 			reset = v.RetryAfter
 			wait = max(wait, seconds(reset))
 		}
-		switch v.Algorithm {
-		case store.SlidingCounter, store.GCRA, store.TwoStage: // all of their limit may be free only after more than a window
+		if v.Algorithm != store.FixedWindow && v.Window > 0 { // of others all of the limit may be free only after more than a window
 			reset = min(reset, v.Window)
 		}
 		if reset > 0 {

@@ -43,8 +43,8 @@ type Counter struct {
 	Algorithm store.Algorithm
 	Window    store.Window
 	Usual     time.Duration // length of Window; for a calendar window the usual length of its unit
-	Burst     int           // store.GCRA only; 0 means the limit
-	Base      *store.Base   // store.TwoStage only; without Key
+	Burst     int           // 0 means the limit, or that the algorithm has none
+	Base      *store.Base   // nil unless the algorithm has one; without Key
 	limit     limits
 }
 
@@ -80,12 +80,12 @@ func (r *rule) limitOf(i int, req *Request, path []string) int {
 	return r.windows[i].limit.of(req.Tier)
 }
 
-// TooMuch is a cost above every limit. Higher costs are capped at it, because they do not fit in 32 bits.
-const TooMuch = store.MaxLimit + 1
+// tooMuch is a cost above every limit. Higher costs are capped at it, because they do not fit in 32 bits.
+const tooMuch = store.MaxLimit + 1
 
 // units returns what req costs under r.
 func (r *rule) units(req *Request) (int, error) {
-	units := min(r.cost*req.Cost, TooMuch)
+	units := min(r.cost*req.Cost, tooMuch)
 	if r.costFrom == "" {
 		return units, nil
 	}
@@ -94,7 +94,7 @@ func (r *rule) units(req *Request) (int, error) {
 		return 0, fmt.Errorf("attribute %s is %.40q, should be a whole number from 1 to %d: it is the cost of rule %s",
 			r.costFrom, req.Attributes[r.costFrom], MaxCost, r.Name)
 	}
-	return min(units*n, TooMuch), nil
+	return min(units*n, tooMuch), nil
 }
 
 // identify appends the kind and the value of each part of the subject in req to parts; ok is false if req lacks a part.

@@ -13,16 +13,27 @@ import (
 
 // A Warning is a place of a rules file that is valid but probably a mistake.
 type Warning struct {
-	Line int    // from 1
+	Line int    // from 1; of rules given to Of, the number of the rule
 	Rule string // its name; empty for none
 	Text string
 	Note bool // for information only, not a mistake
 }
 
+// A Server is the program that decides by rules, as far as it matters for Lint. Warnings that need an empty field are left out.
+type Server struct {
+	TrustedProxies bool     // it resolves the addresses of clients behind proxies
+	Public         []string // patterns of the routes whose requests have a user, a tier and an address, and no other parts
+	Admit          string   // the route whose callers name all parts of a request, with attributes of any name
+	Gateways       string   // the route for gateways, where attributes are header fields, so that their names have small letters
+}
+
 // Lint returns probable mistakes in rules, in the order of the file. A warning that applies to several rules is reported once, at the
-// first of them. trustedProxies reports whether the program has trusted proxies configured.
-func Lint(rules *Set, trustedProxies bool) []Warning {
-	l := linter{rules: rules.rules, warnings: slices.Clone(rules.doubts), named: map[string]bool{}}
+// first of them.
+func Lint(rules *Set, server Server) []Warning {
+	l := linter{rules: rules.rules, warnings: slices.Clone(rules.doubts), named: map[string]bool{}, server: server}
+	for _, pattern := range server.Public {
+		l.public = append(l.public, appendSegments(nil, pattern))
+	}
 	for i := range l.rules {
 		r := &l.rules[i]
 		l.unreached(i, r)
@@ -36,13 +47,13 @@ func Lint(rules *Set, trustedProxies bool) []Warning {
 			l.warn(r, "it bans addresses, and behind one there may be many people. Name those that must never be shut out in bans.allow")
 		}
 		if r.OnStoreError == FailClosed && r.match.always() {
-			l.warn(r, "it is closed and matches everything: without the store nobody gets in anywhere. Give it a match, or make it local")
+			l.warn(r, "it is closed and matches everything: while the store is down it denies every request. Give it a match, or make it local")
 		}
-		if !trustedProxies && r.looksAtAddresses() {
+		if !server.TrustedProxies && r.looksAtAddresses() {
 			l.warn(r, "it looks at addresses: behind a proxy that TRUSTED_PROXIES does not name, everybody has the proxy's address")
 		}
 		if r.Shadow {
-			l.warn(r, "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow")
+			l.warn(r, "it is in shadow and denies nothing. Once its numbers are right, leave out shadow")
 			l.warnings[len(l.warnings)-1].Note = true
 		}
 	}
@@ -50,17 +61,19 @@ func Lint(rules *Set, trustedProxies bool) []Warning {
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
 	})
-	return saidOnce(l.warnings)
+	return once(l.warnings)
 }
 
 type linter struct {
 	rules    []rule
 	warnings []Warning
 	named    map[string]bool // attributes already warned about
+	server   Server
+	public   []route // of server
 }
 
-// saidOnce keeps the first of equal warnings and adds the names of the other rules to it.
-func saidOnce(warnings []Warning) []Warning {
+// once keeps the first of equal warnings and adds the names of the other rules to it.
+func once(warnings []Warning) []Warning {
 	var first []Warning
 	others := map[string][]string{}
 	for _, w := range warnings {
@@ -125,7 +138,7 @@ func (l *linter) contradictory(r *rule) {
 	for i := range r.match {
 		c := &r.match[i]
 		if excludes(c.test, present(true)) && slices.Contains(r.subject, c.part) {
-			l.warn(r, "it counts nobody: its subject needs %s, and its match only requests without. Change one of them", c.part)
+			l.warn(r, "it never counts a request: its subject needs %s, and its match selects only requests without it. Change one of them", c.part)
 		}
 	}
 }
@@ -162,7 +175,8 @@ func (l *linter) endsBetween(i, j int) bool {
 // same subject, and admits no more of them in at least as long a time.
 func stops(o *rule, v int, r *rule, w int) bool {
 	a, b := &o.windows[v], &r.windows[w]
-	if a.Algorithm != store.SlidingLog && a.Algorithm != store.SlidingCounter || b.Algorithm == store.GCRA || b.Algorithm == store.TwoStage {
+	bounds := []store.Algorithm{store.SlidingLog, store.SlidingCounter, store.FixedWindow} // the units in a window by its limit
+	if !slices.Contains(bounds[:2], a.Algorithm) || !slices.Contains(bounds, b.Algorithm) {
 		return false
 	}
 	if o.Shadow || r.CountRejected || o.cost != r.cost || o.costFrom != r.costFrom || !slices.Equal(o.subject, r.subject) || !slices.Equal(o.joint, r.joint) {

@@ -135,7 +135,7 @@ func emptyList(t test) string {
 	var parts []test
 	switch t := t.(type) {
 	case *valueList:
-		if t.empty() {
+		if t.none() {
 			return t.name
 		}
 	case not:

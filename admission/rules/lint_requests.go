@@ -64,32 +64,9 @@ func (l *linter) decidesWithout(i int, part string) bool {
 	return false
 }
 
-// publicRoutes are the routes of Tidegate that buyers call; a test of cmd/api compares them with the program. Requests to them have a
-// user, a tier and an address, and no other parts.
-var publicRoutes = []route{
-	{"v1", "sales", "*"},
-	{"v1", "sales", "*", "orders"},
-	{"v1", "orders", "*"},
-	{"v1", "orders", "*", "cancel"},
-	{"v1", "captcha", "challenge"},
-	{"v1", "rooms", "*"},
-	{"v1", "rooms", "*", "place"},
-	{"v1", "rooms", "*", "place", "claim"},
-	{"v1", "rooms", "*", "events"},
-	{"v1", "rooms", "*", "draw.csv"},
-	{".well-known", "jwks.json"},
-	{".well-known", "receipt-keys.json"},
-	{"vwr", "queue_num"},
-	{"vwr", "queue_pos_expiry"},
-	{"vwr", "serving_num"},
-	{"vwr", "waiting_num"},
-	{"vwr", "generate_token"},
-	{"vwr", "public_key"},
-}
-
 // costless warns about a cost taken from an attribute that buyers' requests lack: such requests cannot be decided.
 func (l *linter) costless(r *rule) {
-	if r.costFrom == "" || r.match.needs(r.costFrom) || !r.match.mayBePublic() {
+	if r.costFrom == "" || r.match.needs(r.costFrom) || !l.mayBePublic(r.match) {
 		return
 	}
 	l.warn(r, "its cost is the attribute %s, which requests on Tidegate's public routes do not have: they cannot be decided and get 500. "+
@@ -97,11 +74,11 @@ func (l *linter) costless(r *rule) {
 }
 
 // mayBePublic reports whether m may hold on a public route.
-func (m match) mayBePublic() bool {
-	return forAll(m, func(c condition) bool {
+func (l *linter) mayBePublic(m match) bool {
+	return len(l.public) > 0 && forAll(m, func(c condition) bool {
 		patterns, ok := c.test.(routes)
 		return !ok || slices.ContainsFunc(patterns, func(pattern route) bool {
-			return slices.ContainsFunc(publicRoutes, func(of route) bool { return pattern.matches(of) || of.matches(pattern) })
+			return slices.ContainsFunc(l.public, func(of route) bool { return pattern.matches(of) || of.matches(pattern) })
 		})
 	})
 }
@@ -118,24 +95,25 @@ func (l *linter) neverSent(r *rule) {
 		}
 	}
 	slices.Sort(names)
-	public := r.match.onPublicRoutes()
+	public := l.onPublicRoutes(r.match)
 	for _, name := range slices.Compact(names) {
 		switch {
 		case public && (isAttribute(name) || name == "device" || name == "session"):
-			l.warn(r, "requests on this route of Tidegate's never have %s: only /v1/admit and gateways send it. Leave it out, or match a route of your own", name)
-		case isAttribute(name) && name != strings.ToLower(name) && !l.named[name]:
+			l.warn(r, "requests on this route of Tidegate's never have %s: only %s and gateways send it. Leave it out, or match a route of your own", name, l.server.Admit)
+		case l.server.Gateways != "" && isAttribute(name) && name != strings.ToLower(name) && !l.named[name]:
 			l.named[name] = true
-			l.warn(r, "%s never comes through /v1/authz, where names have small letters. Write %s, unless only /v1/admit sends it", name, strings.ToLower(name))
+			l.warn(r, "%s never comes through %s, where names have small letters. Write %s, unless only %s sends it",
+				name, l.server.Gateways, strings.ToLower(name), l.server.Admit)
 		}
 	}
 }
 
-// onPublicRoutes reports whether m holds only on public routes of Tidegate.
-func (m match) onPublicRoutes() bool {
+// onPublicRoutes reports whether m holds only on public routes.
+func (l *linter) onPublicRoutes(m match) bool {
 	return slices.ContainsFunc(m, func(c condition) bool {
 		patterns, ok := c.test.(routes)
 		return ok && forAll(patterns, func(pattern route) bool {
-			return !slices.Contains(pattern, "**") && slices.ContainsFunc(publicRoutes, func(of route) bool { return of.matches(pattern) })
+			return !slices.Contains(pattern, "**") && slices.ContainsFunc(l.public, func(of route) bool { return of.matches(pattern) })
 		})
 	})
 }

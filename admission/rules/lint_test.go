@@ -9,6 +9,15 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 )
 
+var server, untrusting = serverWith(true), serverWith(false)
+
+func serverWith(trustedProxies bool) rules.Server {
+	return rules.Server{
+		TrustedProxies: trustedProxies, Public: []string{"/v1/sales/*", "/v1/sales/*/orders", "/v1/orders/*/cancel", "/v1/captcha/challenge"},
+		Admit: "/v1/admit", Gateways: "/v1/authz",
+	}
+}
+
 // Each warning names its rule and says what to do; what is meant gets none. What becomes of requests without a user, of which hardly any of these
 // rules says something, has a test of its own.
 func TestLint(t *testing.T) {
@@ -60,10 +69,10 @@ func TestLint(t *testing.T) {
 			"3 r: list none is empty. Fill it, or leave out the condition `user: {not: {list: none}}`",
 		}},
 		{"- {name: r, match: {user: {present: false}}, subject: user, limit: 1, window: 1s}", []string{
-			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
+			"3 r: it never counts a request: its subject needs user, and its match selects only requests without it. Change one of them",
 		}},
 		{"- {name: r, match: {user: {not: {present: true}}}, subject: [user, device], limit: 1, window: 1s}", []string{
-			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
+			"3 r: it never counts a request: its subject needs user, and its match selects only requests without it. Change one of them",
 		}},
 		{"- {name: r, match: {user: {present: true}}, subject: user, limit: 1, window: 1s}", nil},
 		{"- {name: r, match: {size: {above: 5, below: 5}}, subject: user, limit: 1, window: 1s}", []string{
@@ -113,7 +122,7 @@ func TestLint(t *testing.T) {
 			"3 r: list none is empty. Fill it, or leave out the condition `user: {any: [ann, {list: none}]}`",
 		}},
 		{"- {name: r, match: {user: {any: [{present: false}, {not: {present: true}}]}}, subject: user, limit: 1, window: 1s}", []string{
-			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
+			"3 r: it never counts a request: its subject needs user, and its match selects only requests without it. Change one of them",
 		}},
 		{"- {name: r, match: {user: {any: [{present: false}, ann]}}, subject: user, limit: 1, window: 1s}", nil},
 		{"- {name: some, match: {size: {any: [1, {above: 3}]}}, algorithm: direct, action: allow}\n" +
@@ -172,7 +181,7 @@ func TestLint(t *testing.T) {
 		{"- {name: r, subject: user, limit: 1, window: 1s, on_exceed: ban}", nil},
 		{"- {name: r, subject: ip, limit: 1, window: 1s, on_exceed: ban}\nlists: {us: {values: [10.0.0.1]}}\nbans: {allow: us}", nil},
 		{"- {name: r, match: {route: /**}, subject: user, limit: 1, window: 1s, on_store_error: closed}", []string{
-			"3 r: it is closed and matches everything: without the store nobody gets in anywhere. Give it a match, or make it local",
+			"3 r: it is closed and matches everything: while the store is down it denies every request. Give it a match, or make it local",
 		}},
 		{"- {name: r, match: {method: POST}, subject: user, limit: 1, window: 1s, on_store_error: closed}", nil},
 
@@ -206,15 +215,15 @@ func TestLint(t *testing.T) {
 			"6 : list a is used by nothing. Leave it out",
 		}},
 		{"- {name: r, subject: user, limit: 1, window: 1s, shadow: true}", []string{
-			"3 r: it is in shadow and refuses nobody. Once its numbers are right, leave out shadow",
+			"3 r: it is in shadow and denies nothing. Once its numbers are right, leave out shadow",
 		}},
 		{"- {name: r, subject: user, limit: 1, window: 1s}\nlists: {none: {file: testdata/empty.txt}}\nbans: {allow: [none], run: [/bin/true]}", []string{
-			"5 : list none is empty: nobody is kept from being banned. Fill it, or leave out bans.allow",
+			"5 : list none is empty and protects no one from bans. Fill it, or leave out bans.allow",
 		}},
 		{"- {name: r, subject: user, limit: 1, window: 1s}\nlogin:\n- {count: name, limit: 3, window: 1m, then: challenge}\nsemaphores: {report: {limit: 2}}", nil},
 	} {
 		var got []string
-		for _, w := range rules.Lint(parse(t, c.set), true) {
+		for _, w := range rules.Lint(parse(t, c.set), server) {
 			if strings.HasPrefix(w.Text, "it lets requests without ") {
 				continue
 			}
@@ -255,7 +264,7 @@ func TestLintOfRequestsThatLackThePart(t *testing.T) {
 		"- {name: r, match: {route: /a}, subject: user" + count + "\n- {name: guests, match: {tier: anonymous, method: GET, route: /a}, subject: ip" + count: withoutUser,
 	} {
 		got := ""
-		for _, w := range rules.Lint(parse(t, set), true) {
+		for _, w := range rules.Lint(parse(t, set), server) {
 			if strings.HasPrefix(w.Text, "it lets requests without ") {
 				got += w.Text
 			}
@@ -277,7 +286,7 @@ func TestLintOfCostsThatBuyersDoNotHave(t *testing.T) {
 		"match: {size: {range: [1, 9]}}, ":   false,
 	} {
 		got := false
-		for _, w := range rules.Lint(parse(t, "- {name: r, "+match+"subject: ip, limit: 1, window: 1s, cost: size}"), true) {
+		for _, w := range rules.Lint(parse(t, "- {name: r, "+match+"subject: ip, limit: 1, window: 1s, cost: size}"), server) {
 			got = got || strings.HasPrefix(w.Text, "its cost is the attribute size, which requests on Tidegate's public routes do not have")
 		}
 		if got != want {
@@ -304,7 +313,7 @@ func TestLintOfAttributesThatNobodySends(t *testing.T) {
 		"- {name: r, match: {plan: gold, size.of_x-1: 3}, subject: caller" + count:                                                 "",
 	} {
 		var got []string
-		for _, w := range rules.Lint(parse(t, set), true) {
+		for _, w := range rules.Lint(parse(t, set), server) {
 			got = append(got, w.Text)
 		}
 		if strings.Join(got, "\n") != want {
@@ -344,7 +353,7 @@ func TestLintOfManyRulesForOneRequest(t *testing.T) {
 			text += strings.ReplaceAll("- {name: r#, "+c.rule+"}\n", "#", strconv.Itoa(i))
 		}
 		got := ""
-		for _, w := range rules.Lint(parse(t, text), true) {
+		for _, w := range rules.Lint(parse(t, text), server) {
 			if strings.Contains(w.Text, " can match one request") {
 				got += w.Rule + ": " + w.Text
 			}
@@ -359,8 +368,8 @@ func TestLintOfManyRulesForOneRequest(t *testing.T) {
 func TestLintSaysItOnce(t *testing.T) {
 	set := parse(t, "- {name: a, subject: ip, limit: 1, window: 1s}\n- {name: b, match: {route: /b}, subject: caller, limit: 1, window: 2s, shadow: true}\n"+
 		"- {name: c, match: {route: /c}, subject: network, limit: 1, window: 1s, shadow: true}")
-	const shadow = "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow (also: c)"
-	same(t, "warnings", rules.Lint(set, false), []rules.Warning{
+	const shadow = "it is in shadow and denies nothing. Once its numbers are right, leave out shadow (also: c)"
+	same(t, "warnings", rules.Lint(set, untrusting), []rules.Warning{
 		{Line: 3, Rule: "a", Text: "it looks at addresses: behind a proxy that TRUSTED_PROXIES does not name, everybody has the proxy's address (also: b, c)"},
 		{Line: 4, Rule: "b", Text: shadow, Note: true},
 	})
@@ -378,17 +387,17 @@ func TestLintWithoutTrustedProxies(t *testing.T) {
 		"subject: trip, match: {trip: {present: true}}": false, // an attribute
 	} {
 		set := parse(t, "- {name: none, match: {user: {present: false}}, algorithm: direct, action: deny}\n- {name: r, limit: 1, window: 1s, "+rule+"}")
-		if got := len(rules.Lint(set, false)) == 1; got != want {
+		if got := len(rules.Lint(set, untrusting)) == 1; got != want {
 			t.Errorf("%s: warned %v, want %v", rule, got, want)
 		}
-		if w := rules.Lint(set, true); len(w) > 0 {
+		if w := rules.Lint(set, server); len(w) > 0 {
 			t.Errorf("%s behind a trusted proxy: %v", rule, w)
 		}
 	}
 }
 
 func TestNothingIsWrongWithTheDefaultRules(t *testing.T) {
-	if w := rules.Lint(rules.Default(), true); len(w) > 0 {
+	if w := rules.Lint(rules.Default(), server); len(w) > 0 {
 		t.Errorf("%+v", w)
 	}
 }

@@ -18,13 +18,14 @@ const (
 
 // A valueList holds the values of one list, for conditions. It is immutable after parsing.
 type valueList struct {
-	name  string
-	line  int  // of the rules file
-	used  bool // by a condition, or by bans.allow
-	other bool // used for more than ip, so its values may be other than addresses
-	words map[string]struct{}
-	nets  map[netip.Prefix]struct{}
-	bits  []int // prefix lengths of nets, each once; IPv6 lengths plus 64
+	name      string
+	line      int    // of the rules file
+	blankFile string // its file, if that has no bytes
+	used      bool   // by a condition, or by bans.allow
+	other     bool   // used for more than ip, so its values may be other than addresses
+	words     map[string]struct{}
+	nets      map[netip.Prefix]struct{}
+	bits      []int // prefix lengths of nets, each once; IPv6 lengths plus 64
 
 	strays int    // values that are no addresses
 	stray  string // the first of them, with its file and line
@@ -129,7 +130,7 @@ func (l *valueList) holds(v value) bool {
 	return l.has(v.text) || len(l.bits) > 0 && l.hasIP(v.address())
 }
 
-func (l *valueList) empty() bool { return len(l.words)+len(l.nets) == 0 }
+func (l *valueList) none() bool { return len(l.words)+len(l.nets) == 0 }
 
 func (l *valueList) has(word string) bool {
 	_, ok := l.words[word]

@@ -1,6 +1,6 @@
 package rules
 
-import "github.com/tidegate/tidegate/admission/store"
+import "iter"
 
 // A Plan holds what a set of rules counts of one request. The zero value is empty and usable; it is not safe for concurrent use.
 type Plan struct {
@@ -36,35 +36,42 @@ func (p *Plan) Clear() {
 // Capacity returns the most units that c can admit at once.
 func (c *WindowCheck) Capacity() int {
 	switch w := c.Window; {
-	case c.Limit > 0 && w.Algorithm == store.GCRA && w.Burst > 0:
+	case c.Limit > 0 && w.Burst > 0:
 		return w.Burst
-	case c.Limit > 0 && w.Algorithm == store.TwoStage:
+	case c.Limit > 0 && w.Base != nil:
 		return max(c.Limit, w.Base.Limit)
 	}
 	return c.Limit
 }
 
-// A Scope selects the rules for a plan.
-type Scope int
+// A scope selects the rules for a plan.
+type scope int
 
-// The scopes.
 const (
-	Matching    Scope = iota // those that match the request
-	AllMatching              // also those after a direct rule that ends the search
-	Counting                 // all that could count its subject, whatever their conditions
+	matching    scope = iota // those that match the request
+	allMatching              // also those after a direct rule that ends the search
+	counting                 // all that could count its subject, whatever their conditions
 )
 
-// Plan fills p, which is empty. Its error describes the attribute of req that should be a cost and is not.
-func (r *Set) Plan(p *Plan, sc Scope, req *Request) error {
+// Plan fills p, which is empty, with the rules that match req. Its error describes the attribute of req that should be a cost and is not.
+func (r *Set) Plan(p *Plan, req *Request) error { return r.plan(p, matching, req) }
+
+// PlanAll is Plan with the counting rules after a direct rule that ends the search, and without direct rules.
+func (r *Set) PlanAll(p *Plan, req *Request) error { return r.plan(p, allMatching, req) }
+
+// PlanCounting is PlanAll with all rules that could count the subject of req, whatever their conditions. It never fails.
+func (r *Set) PlanCounting(p *Plan, req *Request) error { return r.plan(p, counting, req) }
+
+func (r *Set) plan(p *Plan, sc scope, req *Request) error {
 	p.path = appendSegments(p.path[:0], req.Route)
 	path := p.path
 	for i := range r.rules {
 		rule := &r.rules[i]
-		if sc != Counting && !rule.match.holds(req, path) {
+		if sc != counting && !rule.match.holds(req, path) {
 			continue
 		}
 		if rule.Direct != "" {
-			if sc != Matching {
+			if sc != matching {
 				continue
 			}
 			waived := req.Solved && rule.Direct == Challenge
@@ -85,7 +92,7 @@ func (r *Set) Plan(p *Plan, sc Scope, req *Request) error {
 		cost, err := rule.units(req)
 		switch {
 		case err == nil:
-		case sc != Counting:
+		case sc != counting:
 			return err
 		default:
 			cost = 1 // the cost is irrelevant unless the request is charged
@@ -101,20 +108,17 @@ func (r *Set) Plan(p *Plan, sc Scope, req *Request) error {
 	return nil
 }
 
-// An Applicability says whether a rule applies to a request.
-type Applicability struct {
-	Rule *Effect
-	Why  string // why it does not apply: the condition that fails, or the missing part of the subject; empty: it applies
-}
-
-// Explain returns the applicability of each rule to req, in the order of the rules.
-func (r *Set) Explain(req *Request) []Applicability {
-	path := appendSegments(nil, req.Route)
-	all := make([]Applicability, len(r.rules))
-	for i := range r.rules {
-		all[i] = Applicability{&r.rules[i].Effect, r.rules[i].mismatch(req, path)}
+// Explain yields the rules in their order, each with why it does not apply to req: the condition that fails, or the missing part of the
+// subject; empty if it applies.
+func (r *Set) Explain(req *Request) iter.Seq2[*Effect, string] {
+	return func(yield func(*Effect, string) bool) {
+		path := appendSegments(nil, req.Route)
+		for i := range r.rules {
+			if !yield(&r.rules[i].Effect, r.rules[i].mismatch(req, path)) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // mismatch returns why r does not apply to req, or "" if it applies.

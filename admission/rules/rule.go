@@ -6,8 +6,8 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 )
 
-// A Rule limits what a subject may do in a window of time. It is a plain value that a program builds and passes to Of; a rules file says
-// the same in YAML, and both are checked alike.
+// A Rule limits what a subject may do in a window of time. It is a plain value that a program builds and passes to Of; a rules file
+// expresses the same in YAML, and both are checked alike.
 type Rule struct {
 	Name    string  // 1 to 64 of a-z 0-9 -, unique in the set
 	Match   Match   // the requests that the rule is about; nil: all
@@ -15,7 +15,7 @@ type Rule struct {
 	Joint   Subject // parts of Subject whose values share one count
 
 	// The one window of the rule. For several, leave these empty and set Windows.
-	Limit     int             // units within the window, or Unlimited; 0 admits nobody
+	Limit     int             // units within the window, or Unlimited; 0 denies all
 	Tiers     map[string]int  // limits by tier, instead of Limit; "default" is for other tiers, which otherwise get the lowest
 	Window    time.Duration   // whole milliseconds, 1 ms to 366 days
 	Calendar  Calendar        // instead of Window: a unit of the calendar in Zone

@@ -22,8 +22,9 @@ type Set struct {
 	err     error                // of Of
 	load    func() (*Set, error) // for Live.Reload; nil: not reloadable
 	files   []string             // the files that the rules were read from
-	never   []*valueList         // lists of targets that are never banned
-	doubts  []Warning            // found while parsing
+	lists   map[string]*valueList
+	never   []*valueList // lists of targets that are never banned
+	doubts  []Warning    // found while parsing
 
 	sections *rulesfile.Sections
 }
@@ -73,6 +74,17 @@ func (r *Set) Reloadable(load func() (*Set, error), files ...string) *Set {
 	again := *r
 	again.load, again.files = load, slices.Concat(files, r.files)
 	return &again
+}
+
+// emptied returns an error if a file of a list has no bytes, and the list had values in old: a program that fails, or a full disk, leaves such
+// a file, and everybody on the list would be let in.
+func (r *Set) emptied(old *Set) error {
+	for name, l := range r.lists {
+		if was := old.lists[name]; l.blankFile != "" && was != nil && !was.none() {
+			return &Error{File: l.blankFile, Line: 1, Column: 1, Problem: "the file of list " + name + ` has become empty; one that should hold nothing has a comment, such as "# none"`}
+		}
+	}
+	return nil
 }
 
 // seal computes the version from everything that the rules were read from.

@@ -1,312 +1,271 @@
 package rules
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/tidegate/tidegate/internal/rulesfile"
 )
 
-// Of returns the set of list. An invalid rule is reported by Err, with the text that the same rule has in a rules file.
+// Of returns the set of list. An invalid rule is reported by Err, with the text that the same rule has in a rules file and the name of the
+// rule for the position.
 //
-// Of writes the rules file that says the same and parses it, so that a typed rule can mean nothing else than a rule in a file; the file is
-// the Source of the set.
+// Of builds the tree that the same rules have in a file, so that a typed rule can mean nothing else than a rule in a file. The Source of
+// the set is that file.
 func Of(list ...Rule) *Set {
-	w := &writer{}
-	w.text.WriteString("version: 1\nrules:\n")
+	b := &builder{}
+	set, err := b.set(list)
+	if err == nil && b.err == nil {
+		return set
+	}
+	return &Set{err: fmt.Errorf("rules: %w", cmp.Or(b.err, err))}
+}
+
+// A builder builds the tree of typed rules.
+type builder struct {
+	rulesfile.At // the part that is being built
+
+	files []rulesfile.Pair // of lists, by the names that they get
+	err   error            // the first of what has no tree
+}
+
+// A part is the Place of a part of typed rules.
+type part struct {
+	name   string
+	number int // of the rule, from 1
+}
+
+func (p part) Wrong(problem string) error { return &Error{File: p.name, Problem: problem} }
+
+func (p part) Line() int { return p.number }
+
+// within builds a part of the current one.
+func (b *builder) within(name string, build func() *rulesfile.Node) *rulesfile.Node {
+	at := b.At
+	defer func() { b.At = at }()
+	p := at.Place.(part)
+	b.Place = part{p.name + ", " + name, p.number}
+	return build()
+}
+
+func (b *builder) wrong(format string, args ...any) {
+	b.err = cmp.Or(b.err, b.Wrong(fmt.Sprintf(format, args...)))
+}
+
+func (b *builder) set(list []Rule) (*Set, error) {
+	var source strings.Builder
+	source.WriteString("version: 1\nrules:\n")
+	all := make([]*rulesfile.Node, len(list))
 	for i := range list {
-		w.places = append(w.places, place{w.line(), fmt.Sprintf("rule %q", list[i].Name)})
-		w.rule(&list[i])
+		b.Place = part{fmt.Sprintf("rule %q", list[i].Name), i + 1}
+		all[i] = b.rule(&list[i])
+		source.WriteString(all[i].Block(""))
 	}
-	w.places = append(w.places, place{w.line(), "rules"})
-	if len(list) == 0 {
-		w.text.WriteString("  []\n")
+	if len(all) == 0 {
+		source.WriteString("  []\n")
 	}
-	for i, path := range w.files {
+	b.Place = part{name: "rules"}
+	root := b.Mapping(b.Pair("version", b.Int(1)), b.Pair("rules", b.List(all...)), b.Pair("lists", b.Mapping(b.files...)))
+	for i, file := range b.files {
 		if i == 0 {
-			w.text.WriteString("lists:\n")
+			source.WriteString("lists:\n")
 		}
-		w.places = append(w.places, place{w.line(), fmt.Sprintf("list file %q", path)})
-		fmt.Fprintf(&w.text, "  %s: {file: %s}\n", listName(i), w.encode(path))
+		fmt.Fprintf(&source, "  %s: %s\n", file.Key.Flow(), file.Value.Flow())
 	}
-	set, err := w.parse()
-	if err != nil {
-		return &Set{err: err}
+	compile := func() (*Set, error) { return Compile("rules", root, []byte(source.String())) }
+	set, err := compile()
+	if err == nil && len(b.files) > 0 {
+		set = set.Reloadable(compile)
 	}
-	if len(w.files) > 0 {
-		set = set.Reloadable(w.parse)
-	}
-	return set
+	return set, err
 }
 
-// A writer writes rules as a rules file.
-type writer struct {
-	text   bytes.Buffer
-	places []place  // in the order of their lines
-	files  []string // of lists
-	err    error    // the first that could not be written
+// listFile returns the name of the list that is read from the file at path.
+func (b *builder) listFile(path string) string {
+	at := rulesfile.At{Place: part{name: fmt.Sprintf("list file %q", path)}}
+	name := fmt.Sprintf("list-%d", len(b.files)+1)
+	b.files = append(b.files, at.Pair(name, at.Mapping(at.Pair("file", at.Text(path)))))
+	return name
 }
 
-// A place is the line on which a part of the written file begins, and what an error calls it.
-type place struct {
-	line int
-	name string
+// keys are the keys of a mapping that is being built.
+type keys struct {
+	*builder
+	pairs []rulesfile.Pair
 }
 
-// line returns the number of the next line.
-func (w *writer) line() int { return 1 + bytes.Count(w.text.Bytes(), []byte("\n")) }
+func (k *keys) add(key string, value *rulesfile.Node) { k.pairs = append(k.pairs, k.Pair(key, value)) }
 
-// parse parses what was written, and reads the list files.
-func (w *writer) parse() (*Set, error) {
-	if w.err != nil {
-		return nil, w.err
+// word, and the methods below it, leave out zero values.
+func word[T ~string](k *keys, key string, value T) {
+	if value != "" {
+		k.add(key, k.Text(string(value)))
 	}
-	set, err := newSource("rules").rules(w.text.Bytes())
-	if err != nil {
-		return nil, w.placed(err)
-	}
-	return set, nil
 }
 
-func listName(i int) string { return fmt.Sprintf("list-%d", i+1) }
-
-// placed replaces the position of err in the written file by what is written there.
-func (w *writer) placed(err error) error {
-	var e *Error
-	if !errors.As(err, &e) || e.File != "rules" {
-		return fmt.Errorf("rules: %w", err)
+func (k *keys) int(key string, value int) {
+	if value != 0 {
+		k.add(key, k.Int(int64(value)))
 	}
-	name := "rules"
-	for _, p := range w.places {
-		if p.line <= e.Line {
-			name = p.name
+}
+
+func (k *keys) bool(key string, value bool) {
+	if value {
+		k.add(key, k.Bool(true))
+	}
+}
+
+func (k *keys) duration(key string, value time.Duration) {
+	if value != 0 {
+		k.add(key, k.Text(value.String()))
+	}
+}
+
+func (k *keys) subject(key string, s Subject) {
+	if s != "" {
+		k.add(key, k.Texts(strings.Split(string(s), ",")...))
+	}
+}
+
+func (k *keys) match(m Match) {
+	if len(m) == 0 {
+		return
+	}
+	var parts []rulesfile.Pair
+	for _, name := range slices.Sorted(maps.Keys(m)) { // the same rules have the same tree each time
+		parts = append(parts, k.Pair(name, k.condition(m[name])))
+	}
+	k.add("match", k.Mapping(parts...))
+}
+
+// limit adds a limit for all tiers, which may be zero unless it is optional, or one for each.
+func (k *keys) limit(limit int, tiers map[string]int, optional bool) {
+	one := func(n int) *rulesfile.Node {
+		if n == Unlimited {
+			return k.Text("unlimited")
 		}
-	}
-	return fmt.Errorf("rules: %w", &Error{File: name, Problem: e.Problem})
-}
-
-// rule writes r, one key in a line.
-func (w *writer) rule(r *Rule) {
-	begin := "- "
-	key := func(name string, set bool, value any) {
-		if set {
-			fmt.Fprintf(&w.text, "%s%s: %s\n", begin, name, w.encode(w.plain(value)))
-			begin = "  "
-		}
-	}
-	key("name", true, r.Name)
-	key("match", len(r.Match) > 0, r.Match)
-	key("subject", r.Subject != "", r.Subject)
-	key("joint", r.Joint != "", r.Joint)
-	key("algorithm", r.Algorithm != "", r.Algorithm)
-	key("action", r.Action != "", r.Action)
-	one := Window{Limit: r.Limit, Tiers: r.Tiers, Window: r.Window, Calendar: r.Calendar, Burst: r.Burst, Base: r.Base}
-	if r.Algorithm != Direct || one.Limit != 0 || len(one.Tiers) > 0 || one.Window != 0 || one.Calendar != "" || one.Burst != 0 || one.Base != nil {
-		for _, f := range one.fields(len(r.Windows) > 0) {
-			key(f.name, true, f.value)
-		}
-	}
-	key("windows", len(r.Windows) > 0, r.Windows)
-	if r.Zone != nil {
-		key("zone", true, zoneOf(r.Zone))
-	}
-	key("overrides", len(r.Overrides) > 0, r.Overrides)
-	key("cost", r.Cost != 0, r.Cost)
-	key("cost", r.CostFrom != "", r.CostFrom)
-	key("count_rejected", r.CountRejected, true)
-	key("on_exceed", r.OnExceed != Exceed{}, r.OnExceed)
-	key("on_store_error", r.OnStoreError != "", r.OnStoreError)
-	key("shadow", r.Shadow, true)
-	key("public", r.Public != "", r.Public)
-}
-
-// A pair is a key of a rules file with its value.
-type pair struct {
-	name  string
-	value any
-}
-
-// fields returns the keys of w. With optional, a window without limit and length has none.
-func (w *Window) fields(optional bool) (fields []pair) {
-	add := func(name string, set bool, value any) {
-		if set {
-			fields = append(fields, pair{name, value})
-		}
+		return k.Int(int64(n))
 	}
 	switch {
-	case len(w.Tiers) > 0 && w.Limit != 0:
-		add("limit", true, "both Limit and Tiers")
-	case len(w.Tiers) > 0:
-		add("limit", true, limitsOf(w.Tiers))
-	default:
-		add("limit", !optional || w.Limit != 0, limitOf(w.Limit))
+	case len(tiers) > 0 && limit != 0:
+		k.wrong(`limit should be Limit or Tiers, here is "both Limit and Tiers"`)
+	case len(tiers) > 0:
+		var all []rulesfile.Pair
+		for _, tier := range slices.Sorted(maps.Keys(tiers)) {
+			all = append(all, k.Pair(tier, one(tiers[tier])))
+		}
+		k.add("limit", k.Mapping(all...))
+	case limit != 0 || !optional:
+		k.add("limit", one(limit))
 	}
-	span, set := spanOf(w.Window, w.Calendar)
-	add("window", set, span)
-	add("algorithm", w.Algorithm != "", w.Algorithm)
-	add("burst", w.Burst != 0, w.Burst)
-	add("base", w.Base != nil, w.Base)
-	return fields
 }
 
-func limitOf(n int) any {
-	if n == Unlimited {
-		return "unlimited"
+func (k *keys) span(d time.Duration, c Calendar) {
+	if d != 0 && c != "" {
+		k.wrong(`window should be Window or Calendar, here is "both %v and %s"`, d, c)
 	}
-	return n
+	k.duration("window", d)
+	word(k, "window", c)
 }
 
-func limitsOf(tiers map[string]int) map[string]any {
-	limits := map[string]any{}
-	for tier, n := range tiers {
-		limits[tier] = limitOf(n)
+func (k *keys) window(w *Window, optional bool) {
+	k.limit(w.Limit, w.Tiers, optional)
+	k.span(w.Window, w.Calendar)
+	word(k, "algorithm", w.Algorithm)
+	k.int("burst", w.Burst)
+	if w.Base != nil {
+		base := keys{builder: k.builder}
+		base.limit(w.Base.Limit, nil, false)
+		base.span(w.Base.Window, w.Base.Calendar)
+		k.add("base", k.Mapping(base.pairs...))
 	}
-	return limits
 }
 
-// spanOf returns the length of a window; set is false if there is none.
-func spanOf(d time.Duration, c Calendar) (span string, set bool) {
-	switch {
-	case d == 0:
-		return string(c), c != ""
-	case c != "":
-		return "both " + d.String() + " and " + string(c), true
+func (k *keys) windows(all []Window) {
+	if len(all) == 0 {
+		return
 	}
-	return d.String(), true
+	items := make([]*rulesfile.Node, len(all))
+	for i := range all {
+		items[i] = k.within(fmt.Sprintf("Windows[%d]", i), func() *rulesfile.Node {
+			w := keys{builder: k.builder}
+			w.window(&all[i], false)
+			return k.Mapping(w.pairs...)
+		})
+	}
+	k.add("windows", k.List(items...))
 }
 
-// zoneOf returns the name of a zone of the time zone database, and otherwise a text that is none.
-func zoneOf(zone *time.Location) string {
+func (k *keys) overrides(all []Override) {
+	if len(all) == 0 {
+		return
+	}
+	items := make([]*rulesfile.Node, len(all))
+	for i := range all {
+		items[i] = k.within(fmt.Sprintf("Overrides[%d]", i), func() *rulesfile.Node {
+			o := keys{builder: k.builder}
+			o.match(all[i].Match)
+			o.limit(all[i].Limit, all[i].Tiers, len(all[i].Windows) > 0)
+			o.windows(all[i].Windows)
+			return k.Mapping(o.pairs...)
+		})
+	}
+	k.add("overrides", k.List(items...))
+}
+
+func (k *keys) zone(zone *time.Location) {
 	name := zone.String()
 	same, err := time.LoadLocation(name)
 	for month := time.January; err == nil && month <= time.December; month++ {
 		t := time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC)
 		_, have := t.In(zone).Zone()
 		if _, want := t.In(same).Zone(); have != want {
-			return name + " with other offsets"
+			k.wrong("zone %q is unknown, it should be one of the time zone database", name+" with other offsets")
+			return
 		}
 	}
-	return name
+	k.add("zone", k.Text(name))
 }
 
-// plain returns v in the types of JSON, with the keys of a rules file.
-func (w *writer) plain(v any) any {
-	switch v := v.(type) {
-	case []string:
-		for _, text := range v {
-			if !utf8.ValidString(text) {
-				w.wrong(fmt.Sprintf("%.40q is no value, it should be at most %d bytes of UTF-8", text, maxValue)) // JSON would change it
-			}
-		}
-	case Subject:
-		return strings.Split(string(v), ",")
-	case Match:
-		all := map[string]any{}
-		for _, part := range slices.Sorted(maps.Keys(v)) { // the same files get the same names each time
-			all[part] = w.plain(v[part])
-		}
-		return all
-	case Condition:
-		if v.file != "" {
-			w.files = append(w.files, v.file)
-			return map[string]any{"list": listName(len(w.files) - 1)}
-		}
-		return w.plain(v.value)
-	case []Condition:
-		all := make([]any, len(v))
-		for i, c := range v {
-			all[i] = w.plain(c)
-		}
-		return all
-	case map[string]any:
-		all := map[string]any{}
-		for key, value := range v {
-			all[key] = w.plain(value)
-		}
-		return all
-	case []Window:
-		all := make([]any, len(v))
-		for i := range v {
-			all[i] = w.pairs(v[i].fields(false))
-		}
-		return all
-	case *Base:
-		fields := []pair{{"limit", v.Limit}}
-		if span, set := spanOf(v.Window, v.Calendar); set {
-			fields = append(fields, pair{"window", span})
-		}
-		return w.pairs(fields)
-	case []Override:
-		all := make([]any, len(v))
-		for i := range v {
-			o := &v[i]
-			limit := Window{Limit: o.Limit, Tiers: o.Tiers}
-			fields := limit.fields(len(o.Windows) > 0)
-			if len(o.Match) > 0 {
-				fields = append(fields, pair{"match", o.Match})
-			}
-			if len(o.Windows) > 0 {
-				fields = append(fields, pair{"windows", o.Windows})
-			}
-			all[i] = w.pairs(fields)
-		}
-		return all
-	case Exceed:
-		return w.exceed(v)
+func (k *keys) exceed(e Exceed) {
+	if e == (Exceed{}) {
+		return
 	}
-	return v
+	of := keys{builder: k.builder}
+	word(&of, "action", cmp.Or(e.Action, Deny))
+	of.int("after", e.After)
+	of.duration("within", e.Within)
+	of.duration("for", e.For)
+	of.bool("growing", e.Growing)
+	of.duration("at_most", e.AtMost)
+	k.add("on_exceed", k.Mapping(of.pairs...))
 }
 
-func (w *writer) exceed(e Exceed) map[string]any {
-	all := map[string]any{"action": e.Action}
-	if e.Action == "" {
-		all["action"] = Deny
+// rule returns the tree of r.
+func (b *builder) rule(r *Rule) *rulesfile.Node {
+	k := keys{builder: b}
+	k.add("name", b.Text(r.Name))
+	k.match(r.Match)
+	k.subject("subject", r.Subject)
+	k.subject("joint", r.Joint)
+	word(&k, "action", r.Action)
+	one := Window{r.Limit, r.Tiers, r.Window, r.Calendar, r.Algorithm, r.Burst, r.Base}
+	k.window(&one, r.Algorithm == Direct || len(r.Windows) > 0)
+	k.windows(r.Windows)
+	if r.Zone != nil {
+		k.zone(r.Zone)
 	}
-	if e.After != 0 {
-		all["after"] = e.After
-	}
-	if e.Growing {
-		all["growing"] = true
-	}
-	for key, d := range map[string]time.Duration{"within": e.Within, "for": e.For, "at_most": e.AtMost} {
-		if d != 0 {
-			all[key] = d.String()
-		}
-	}
-	return all
-}
-
-func (w *writer) pairs(fields []pair) map[string]any {
-	all := map[string]any{}
-	for _, f := range fields {
-		all[f.name] = w.plain(f.value)
-	}
-	return all
-}
-
-// encode returns v, made of strings, numbers, booleans, lists and maps, as JSON, which is YAML on one line.
-func (w *writer) encode(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		var inner *json.MarshalerError
-		if errors.As(err, &inner) {
-			err = inner.Err
-		}
-		w.wrong(err.Error())
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// wrong keeps the first problem, with what is being written.
-func (w *writer) wrong(problem string) {
-	if w.err == nil {
-		w.err = fmt.Errorf("rules: %w", &Error{File: w.places[len(w.places)-1].name, Problem: problem})
-	}
+	k.overrides(r.Overrides)
+	k.int("cost", r.Cost)
+	word(&k, "cost", r.CostFrom)
+	k.bool("count_rejected", r.CountRejected)
+	k.exceed(r.OnExceed)
+	word(&k, "on_store_error", r.OnStoreError)
+	k.bool("shadow", r.Shadow)
+	word(&k, "public", r.Public)
+	return b.Mapping(k.pairs...)
 }

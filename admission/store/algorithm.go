@@ -1,8 +1,7 @@
 package store
 
-// Algorithm names how a tally counts. It is a closed set; the same word is used in rules files, JSON and the scripts. A new one is counted
-// in Go by internal/algorithm, in Redis by redisstore/lua and redisstore/script.go, is read by rules/parse_window.go, and is held to the
-// same results in both by storetest.
+// Algorithm names how a tally counts. It is a closed set; the same word is used in rules files, JSON and the scripts. To add one, name it
+// here, count in Go in a file of internal/algorithm, which registers it, and in Redis in redisstore/lua/NAME.lua.
 type Algorithm string
 
 // The algorithms.
@@ -20,3 +19,6 @@ const (
 	// TwoStage admits the units of a base for free, and limits only further units, by a sliding log.
 	TwoStage Algorithm = "base"
 )
+
+// Algorithms are all of them. One whose script needs that of another comes after it.
+var Algorithms = []Algorithm{SlidingLog, SlidingCounter, FixedWindow, GCRA, TwoStage}

@@ -33,9 +33,9 @@ type Store interface {
 	Decide(ctx context.Context, call Call) ([]Count, error)
 	// Bans returns the store of the bans, which is kept in the same place.
 	Bans() bans.Store
-	// Listen calls heard with the Subject of every tally that a Call with this Channel refunds, resets or erases, in any process, until
-	// ctx ends; it then returns nil. An empty subject stands for all subjects: notices may have been missed.
-	Listen(ctx context.Context, channel string, heard func(subject string)) error
+	// Listen calls receive with the Subject of every tally that a Call with this Channel refunds, resets or erases, in any process, until
+	// ctx ends; it then returns nil. An empty subject stands for all subjects: notifications may have been lost.
+	Listen(ctx context.Context, channel string, receive func(subject string)) error
 }
 
 // A Call is one request to a Store.

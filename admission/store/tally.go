@@ -9,7 +9,7 @@ type Tally struct {
 	Algorithm Algorithm
 	Limit     int      // units
 	Window    Window   // the window of Limit
-	Burst     int      // GCRA: maximum burst in units, 1 or more
+	Burst     int      // maximum burst in units, 1 or more; read by algorithms with a burst, as GCRA
 	Base      *Base    // TwoStage: the free first stage
 	Cost      int      // units, 1 or more
 	Shadow    bool     // the tally only reports

@@ -15,7 +15,7 @@ const (
 type model struct {
 	seed     uint64
 	nodes    int           // APIs behind a balancer that sends each request to any of them
-	lifetime time.Duration // of what a node knows of an item, and of a remembered denial; 0: nothing is remembered
+	lifetime time.Duration // of a node's cached item and of a remembered denial; 0: nothing is remembered
 	buyers   int
 	halfIn   time.Duration // half of the buyers have come; the others follow at an exponentially falling rate
 	again    float64       // share of refused buyers who try again, after 1 to 3 s
@@ -27,7 +27,7 @@ type model struct {
 	cores    int           // of a node
 	rules    time.Duration // of Redis for the rules of one request, in a script that requests share
 	reserve  time.Duration // of Redis for one reservation
-	read     time.Duration // of Redis for one refresh of what a node knows of the item
+	read     time.Duration // of Redis for one refresh of a node's cached item
 }
 
 // usual is the crowd of docs/scale.md. The costs are those of docs/performance.md.
@@ -82,7 +82,7 @@ type buyer struct {
 
 // A node is what one API remembers.
 type node struct {
-	soldOutAt int             // step of the newest answer that said so; -1: none
+	soldOutAt int             // step of the newest sold-out reply; -1: none
 	denied    map[int32]int   // buyer → step until which a denial is remembered
 	busy      []time.Duration // CPU time left in each step
 	retry     float64         // step at which the next refused request is to come again
@@ -122,9 +122,9 @@ func (m model) run() *result {
 				next = i + 1000 + random.IntN(2000)
 			}
 			cpu := &n.busy[i]
-			knowsSoldOut := n.soldOutAt >= 0 && i-n.soldOutAt < remembered
+			cachedSoldOut := n.soldOutAt >= 0 && i-n.soldOutAt < remembered
 			switch {
-			case knowsSoldOut && *cpu >= m.refusal:
+			case cachedSoldOut && *cpu >= m.refusal:
 				*cpu -= m.refusal
 				r.memory[i]++
 				if i-n.soldOutAt >= remembered/2 { // a request in the background refreshes it before it is too old

@@ -6,7 +6,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -53,29 +52,13 @@ func (s *Servers) ResetCommands(ctx context.Context) error {
 
 // Scripts maps the SHA-1 of scripts to their names.
 type Scripts struct {
-	mu     sync.Mutex
-	names  map[string]string
-	bodies []body
+	mu    sync.Mutex
+	names map[string]string // guarded by mu
 }
 
-// A body is the source of a script, or its last part.
-type body struct{ name, text string }
-
-// KnownScripts returns the scripts of this project in root, which are joined from files, and those in asynq's module.
-func KnownScripts(root, asynq string) (*Scripts, error) {
+// KnownScripts returns the scripts in asynq's module. Those of this project begin with their names, see saw.
+func KnownScripts(asynq string) (*Scripts, error) {
 	k := &Scripts{names: map[string]string{}}
-	err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(file) != ".lua" {
-			return err
-		}
-		text, err := os.ReadFile(file)
-		area, _, _ := strings.Cut(strings.TrimPrefix(file, root+string(filepath.Separator)), string(filepath.Separator))
-		k.bodies = append(k.bodies, body{area + " " + strings.TrimSuffix(filepath.Base(file), ".lua"), string(text)})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
 	text, err := os.ReadFile(filepath.Join(asynq, "internal", "rdb", "rdb.go"))
 	if err != nil {
 		return nil, err
@@ -91,7 +74,7 @@ func hash(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// saw records a script that a program has loaded.
+// saw records a script that a program has loaded, under the comment in its first line.
 func (k *Scripts) saw(script string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,18 +82,9 @@ func (k *Scripts) saw(script string) {
 	if k.names[sha] != "" {
 		return
 	}
-	// The file at the end of a script is its operation; the files before are shared parts.
-	last, at := "", -1
-	for _, b := range k.bodies {
-		if i := strings.LastIndex(script, b.text); i > at {
-			last, at = b.name, i
-		}
-	}
-	if at < 0 {
-		first, _, _ := strings.Cut(strings.TrimSpace(script), "\n")
-		last = "“" + first[:min(len(first), 40)] + "”"
-	}
-	k.names[sha] = last
+	first, _, _ := strings.Cut(strings.TrimSpace(script), "\n")
+	first = strings.TrimPrefix(first, "-- ")
+	k.names[sha] = first[:min(len(first), 40)]
 }
 
 func (k *Scripts) name(sha string) string {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
@@ -67,7 +68,7 @@ func TestTheLinterKnowsThePublicRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Contains(fmt.Sprint(rules.Lint(set, true)), "requests on this route of Tidegate's never have device")
+		return strings.Contains(fmt.Sprint(serve.LintRules(set, true)), "requests on this route of Tidegate's never have device")
 	}
 	closed, open := map[string]bool{}, map[string]bool{}
 	for _, listener := range []string{"public", "internal"} {

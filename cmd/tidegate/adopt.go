@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func adoptCommand(getenv func(string) string) *cobra.Command {
@@ -46,7 +48,7 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 			if err := store.CheckSchema(cmd.Context()); err != nil {
 				return err
 			}
-			found, err := orders.ReadOwnership(cmd.Context(), rdb, store, namespace)
+			found, err := shop.ReadOwnership(cmd.Context(), rdb, store, namespace)
 			if err != nil {
 				return err
 			}
@@ -55,9 +57,9 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 			if db.ID == "" {
 				fmt.Fprintln(out, "It has not been used yet.")
 			} else {
-				fmt.Fprintf(out, "It belongs to namespace %s, since it was at %s, with the id %s.\n", harmless(db.Namespace), db.Stored, db.ID)
+				fmt.Fprintf(out, "It belongs to namespace %s, since it was at %s, with the id %s.\n", input.Harmless(db.Namespace), db.Stored, db.ID)
 			}
-			fmt.Fprintf(out, "Namespace %s in Redis belongs to database %s.\n", namespace, harmless(cmp.Or(found.Owner, "none")))
+			fmt.Fprintf(out, "Namespace %s in Redis belongs to database %s.\n", namespace, input.Harmless(cmp.Or(found.Owner, "none")))
 			if db.ID != "" && found.Owner != "" && found.Err() == nil {
 				_, err := fmt.Fprintln(out, "They belong together; nothing was changed.")
 				return err
@@ -67,7 +69,7 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 					return err
 				}
 			}
-			if err := orders.Adopt(cmd.Context(), rdb, store, namespace); err != nil {
+			if err := shop.Adopt(cmd.Context(), rdb, store, namespace); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(out, "They belong together now.")

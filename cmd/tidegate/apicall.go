@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -124,7 +126,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 		}
 	}
 	answer, err := api.sendOrAsk(cmd, o, c.method, query, body, c.path(args)...)
-	for tries := 1; c.again && tries < mostTries && hasStatus(err, http.StatusConflict); tries++ {
+	for tries := 1; c.again && tries < mostTries && apiclient.HasStatus(err, http.StatusConflict); tries++ {
 		if !periodic.Pause(ctx, betweenTries) {
 			return context.Cause(ctx)
 		}
@@ -149,7 +151,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 
 // advised adds the existing names to the error for an unknown one.
 func (c apiCall) advised(ctx context.Context, api *internalAPI, args []string, err error) error {
-	if c.complete == nil || len(args) == 0 || !hasStatus(err, http.StatusNotFound) {
+	if c.complete == nil || len(args) == 0 || !apiclient.HasStatus(err, http.StatusNotFound) {
 		return err
 	}
 	return fmt.Errorf("%w%s", err, existing(c.complete.candidates(ctx, api, args[:len(args)-1])))
@@ -161,9 +163,9 @@ func existing(names []string) string {
 	case n == 0:
 		return ""
 	case n > 10:
-		return harmless(fmt.Sprintf("; existing: %s and %d more", strings.Join(names[:10], ", "), n-10))
+		return input.Harmless(fmt.Sprintf("; existing: %s and %d more", strings.Join(names[:10], ", "), n-10))
 	}
-	return harmless("; existing: " + strings.Join(names, ", "))
+	return input.Harmless("; existing: " + strings.Join(names, ", "))
 }
 
 func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {

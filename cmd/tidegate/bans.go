@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/httpapi/admit"
 )
 
 func bansCommand(getenv func(string) string) *cobra.Command {
@@ -25,7 +27,7 @@ func bansCommand(getenv func(string) string) *cobra.Command {
 				cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to operators only")
 			},
 			body: func(context.Context, *internalAPI, []string) (any, error) {
-				return map[string]any{"for_ms": length.Milliseconds(), "reason": reason}, nil
+				return admit.BanOrder{ForMS: length.Milliseconds(), Reason: reason}, nil
 			},
 		},
 		apiCall{

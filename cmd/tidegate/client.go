@@ -1,22 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // internalAPI is a client of the internal API.
@@ -44,216 +45,110 @@ func (a *internalAPI) token() (token, from string) {
 	return "", ""
 }
 
-// call makes a call and decodes its answer. Elements of the path need no escaping.
-func (a *internalAPI) call(ctx context.Context, method string, answer any, path ...string) error {
-	return a.ask(ctx, method, nil, answer, path...)
+// ask makes a call and decodes its answer. Elements of the path need no escaping.
+func ask[T any](ctx context.Context, a *internalAPI, method string, query url.Values, body any, path ...string) (answer T, err error) {
+	c, at, err := a.client(query, path)
+	if err != nil {
+		return answer, err
+	}
+	answer, err = apiclient.Call[T](ctx, c, method, at, body)
+	return answer, a.advised(ctx, method, at, err)
 }
 
-func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, answer any, path ...string) error {
-	body, err := a.send(ctx, method, query, nil, path...)
+// send is ask for an answer that is not decoded.
+func (a *internalAPI) send(ctx context.Context, method string, query url.Values, body any, path ...string) ([]byte, error) {
+	return ask[json.RawMessage](ctx, a, method, query, body, path...)
+}
+
+// pages calls fn for each item of a paginated list.
+func (a *internalAPI) pages(ctx context.Context, query url.Values, fn func(json.RawMessage) error, path ...string) error {
+	c, at, err := a.client(nil, path)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("unexpected response from %s: %w; is it Tidegate's internal listener?", a.base, err)
+	var stopped error
+	err = apiclient.Each(ctx, c, at, query, func(item *json.RawMessage) error {
+		stopped = fn(*item)
+		return stopped
+	})
+	if stopped != nil {
+		return stopped
 	}
-	return nil
+	return a.advised(ctx, http.MethodGet, at, err)
 }
 
 // callWithin is the timeout of a call.
 const callWithin = 30 * time.Second
 
-// answerMost is more bytes than an answer has: a page of 1,000 sales, of which a hundred have 10,000 items.
-const answerMost = 256 << 20
-
-// send makes a call, with body as JSON unless it is nil, and returns the raw answer.
-func (a *internalAPI) send(ctx context.Context, method string, query url.Values, body any, path ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	resp, err := a.open(ctx, method, query, body, path...)
-	if err != nil {
-		return nil, err
+// client returns a client of the server, and the path of a call.
+func (a *internalAPI) client(query url.Values, path []string) (c *apiclient.Client, at string, err error) {
+	if slices.Contains(path, "") {
+		return nil, "", errors.New("arguments must not be empty")
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMost))
-	if err != nil {
-		return nil, a.unanswered(resp.Request, err)
+	if base, err := url.Parse(a.base); err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, "", fmt.Errorf("--internal must be a URL such as http://127.0.0.1:8081, got %q", a.base)
 	}
-	if len(answer) == answerMost {
-		return nil, fmt.Errorf("%s %s: the answer has more than %d MiB", method, resp.Request.URL, answerMost>>20)
+	token, from := a.token()
+	if strings.ContainsFunc(token, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return nil, "", fmt.Errorf("the token in %s must not contain spaces or line breaks (value not shown)", from)
 	}
-	return answer, nil
+	if at = apiclient.Path(path...); len(query) > 0 {
+		at += "?" + query.Encode()
+	}
+	return &apiclient.Client{Base: a.base, Token: token, Timeout: callWithin}, at, nil
 }
 
-// unanswered returns an error that says what is known about a call without an answer, and what to do.
-func (a *internalAPI) unanswered(req *http.Request, err error) error {
+// advised adds to the error of a call what is known about its outcome, and what to do.
+func (a *internalAPI) advised(ctx context.Context, method, path string, err error) error {
+	var refused *apiclient.Refused
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return a.refused(err)
+	case errors.Is(err, apiclient.ErrUnexpected):
+		return fmt.Errorf("%w; is it Tidegate's internal listener?", err)
+	}
 	var network *net.OpError
-	away := errors.As(err, &network) && network.Op == "dial"
-	cause, then := context.Cause(req.Context()), ""
-	if !away && req.Method != http.MethodGet {
+	away, then := errors.As(err, &network) && network.Op == "dial", ""
+	if !away && method != http.MethodGet {
 		then = "; " + unsure
 	}
-	if errors.Is(cause, context.Canceled) {
+	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("%w%s", cause, then)
 	}
 	if then != "" {
 		then += ": tidegate audit lists completed changes"
 	}
-	if errors.Is(cause, context.DeadlineExceeded) {
-		return fmt.Errorf("%s %s: no answer within %v%s; %s", req.Method, req.URL, callWithin, then, a.readyz())
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s %s: no answer within %v%s; %s", method, strings.TrimSuffix(a.base, "/")+path, callWithin, then, a.readyz())
 	}
 	return fmt.Errorf("%w%s; is the server running? --internal or TIDEGATE_INTERNAL_URL sets the URL of its internal listener", err, then)
+}
+
+// refused adds to an error what to do if it is a refusal.
+func (a *internalAPI) refused(err error) error {
+	refused, ok := errors.AsType[*apiclient.Refused](err)
+	if !ok {
+		return err
+	}
+	switch advice := a.advice(refused.Response, refused.Reason); {
+	case advice == "":
+		return err
+	case len(refused.Errors) > 0:
+		return fmt.Errorf("%w\n%s", err, advice)
+	default:
+		return fmt.Errorf("%w; %s", err, advice)
+	}
 }
 
 func (a *internalAPI) readyz() string {
 	return strings.TrimSuffix(a.base, "/") + "/readyz shows what is unavailable"
 }
 
-// direct follows no redirects: a redirect would turn a change into a GET, whose success would hide that nothing was changed.
-var direct = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-
-// open makes a call and returns its response unless that is an error status. The caller closes the body.
-func (a *internalAPI) open(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Response, error) {
-	req, err := a.request(ctx, method, query, body, path...)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := direct.Do(req)
-	if err != nil {
-		return nil, a.unanswered(req, err)
-	}
-	if resp.StatusCode/100 == 2 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // on error the status remains
-	return nil, a.refused(resp, answer)
-}
-
-// pages calls fn for each item of a paginated list.
-func (a *internalAPI) pages(ctx context.Context, query url.Values, fn func(json.RawMessage) error, path ...string) error {
-	query = maps.Clone(query)
-	if query == nil {
-		query = url.Values{}
-	}
-	if !query.Has("limit") {
-		query.Set("limit", "1000")
-	}
-	for {
-		var page struct {
-			Items []json.RawMessage
-			Next  string `json:"next_cursor"`
-		}
-		if err := a.ask(ctx, http.MethodGet, query, &page, path...); err != nil {
-			return err
-		}
-		for _, item := range page.Items {
-			if err := fn(item); err != nil {
-				return err
-			}
-		}
-		if page.Next == "" {
-			return nil
-		}
-		query.Set("cursor", page.Next)
-	}
-}
-
-func (a *internalAPI) request(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Request, error) {
-	escaped := make([]string, len(path))
-	for i, part := range path {
-		switch escaped[i] = url.PathEscape(part); part {
-		case "":
-			return nil, errors.New("arguments must not be empty")
-		case ".", "..": // would change the path
-			escaped[i] = strings.ReplaceAll(part, ".", "%2E")
-		}
-	}
-	at, err := url.Parse(a.base)
-	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return nil, fmt.Errorf("--internal must be a URL such as http://127.0.0.1:8081, got %q", a.base)
-	}
-	token, from := a.token()
-	if strings.ContainsFunc(token, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return nil, fmt.Errorf("the token in %s must not contain spaces or line breaks (value not shown)", from)
-	}
-	at = at.JoinPath(escaped...)
-	if len(query) > 0 {
-		at.RawQuery = query.Encode()
-	}
-	content := []byte(nil)
-	if body != nil {
-		if content, err = json.Marshal(body); err != nil {
-			return nil, err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	return req, nil
-}
-
-// A refusedError is a problem response of the server.
-type refusedError struct {
-	status               int
-	reason, detail, text string
-}
-
-func (e *refusedError) Error() string { return e.text }
-
-// hasStatus reports whether err is a response of the server with that status.
-func hasStatus(err error, status int) bool {
-	var refused *refusedError
-	return errors.As(err, &refused) && refused.status == status
-}
-
-// hasReason reports whether err is a response of the server with that reason.
-func hasReason(err error, reason string) bool {
-	var refused *refusedError
-	return errors.As(err, &refused) && refused.reason == reason
-}
-
-// refused converts a problem response to an error, with advice on what to do.
-func (a *internalAPI) refused(resp *http.Response, body []byte) error {
-	var problem struct {
-		Title, Detail, Reason string
-		Errors                []struct {
-			Location, Message, File string
-			Line, Column            int
-		}
-	}
-	_ = json.Unmarshal(body, &problem)
-	text := harmless(fmt.Sprintf("%s %s: %d %s", resp.Request.Method, resp.Request.URL, resp.StatusCode, cmp.Or(problem.Title, http.StatusText(resp.StatusCode))))
-	if problem.Detail != "" {
-		text += ": " + harmless(problem.Detail)
-	}
-	for _, e := range problem.Errors {
-		at := e.Location
-		if e.File != "" {
-			at = fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Column)
-		}
-		text += "\n" + harmless(at+": "+e.Message)
-	}
-	switch advice := a.advice(resp, problem.Reason); {
-	case advice == "":
-	case len(problem.Errors) > 0:
-		text += "\n" + advice
-	default:
-		text += "; " + advice
-	}
-	return &refusedError{resp.StatusCode, problem.Reason, problem.Detail, text}
-}
-
 func (a *internalAPI) advice(resp *http.Response, reason string) string {
 	if elsewhere, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
-		return harmless(fmt.Sprintf("redirected to %s; use --internal %s://%s", elsewhere, elsewhere.Scheme, elsewhere.Host))
+		return input.Harmless(fmt.Sprintf("redirected to %s; use --internal %s://%s", elsewhere, elsewhere.Scheme, elsewhere.Host))
 	}
 	token, from := a.token()
 	switch status := resp.StatusCode; {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
@@ -192,7 +193,7 @@ func TestWithoutAnAnswer(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			switch _, _ = io.Copy(io.Discard, r.Body); tt.end {
 			case "interrupted":
-				cancel(serve.Told{Signal: syscall.SIGTERM})
+				cancel(serve.Interrupted{Signal: syscall.SIGTERM})
 			case "cut":
 				panic(http.ErrAbortHandler)
 			}
@@ -274,7 +275,7 @@ func TestHostileNames(t *testing.T) {
 	defer server.Close()
 	for _, args := range [][]string{
 		{"sales", "list"},
-		{"sales", "show", harmless(nasty)},
+		{"sales", "show", input.Harmless(nasty)},
 		{"sales", "open", nasty},
 		{"orders", "show", nasty},
 		{"orders", "show", "refused"},
@@ -305,7 +306,7 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("%q: %q", args, out)
 			}
 			for _, r := range out {
-				if hostile(r) && r != '\n' {
+				if input.Hostile(r) && r != '\n' {
 					t.Errorf("%q prints %U: %q", args, r, out)
 					break
 				}

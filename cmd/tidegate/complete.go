@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/httpapi/permits"
 )
 
 // A completion has one function per argument, which returns the candidates, given the arguments before it.
@@ -103,17 +106,13 @@ func itemsToStock(ctx context.Context, api *internalAPI, args []string) (items [
 }
 
 // permitsOf completes with the permits of the semaphore in the first argument.
-func permitsOf(ctx context.Context, api *internalAPI, args []string) (permits []string) {
-	var semaphore struct {
-		Holders []struct {
-			PermitID string `json:"permit_id"`
-		}
-	}
-	if api.call(ctx, "GET", &semaphore, "v1", "semaphores", args[0]) != nil {
+func permitsOf(ctx context.Context, api *internalAPI, args []string) (ids []string) {
+	semaphore, err := ask[permits.SemaphoreView](ctx, api, http.MethodGet, nil, nil, "v1", "semaphores", args[0])
+	if err != nil {
 		return nil
 	}
 	for _, h := range semaphore.Holders {
-		permits = append(permits, h.PermitID)
+		ids = append(ids, h.PermitID)
 	}
-	return permits
+	return ids
 }

@@ -9,11 +9,13 @@ import (
 
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // confirm asks on a terminal before an irreversible operation. Without a terminal --yes is required.
 func confirm(cmd *cobra.Command, question string) error {
-	question = harmless(question)
+	question = input.Harmless(question)
 	if !isTerminal(cmd.InOrStdin()) {
 		return fmt.Errorf("%s stdin is not a terminal; pass --yes to confirm", question)
 	}

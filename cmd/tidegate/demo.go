@@ -106,7 +106,7 @@ func withEmbedded(ctx context.Context, data string, settings []string, stderr io
 	if err != nil {
 		return err
 	}
-	told := ctx
+	parent := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var (
@@ -119,7 +119,7 @@ func withEmbedded(ctx context.Context, data string, settings []string, stderr io
 	}()
 	select {
 	case err := <-ended: // nil if it was stopped
-		return cmp.Or(context.Cause(told), err)
+		return cmp.Or(context.Cause(parent), err)
 	case place := <-at:
 		err := use(ctx, place)
 		stop()

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
@@ -36,7 +37,7 @@ func doctorCommand(getenv func(string) string) *cobra.Command {
 					failed++
 				}
 				if !asJSON {
-					fmt.Fprintln(cmd.OutOrStdout(), harmless(f.String()))
+					fmt.Fprintln(cmd.OutOrStdout(), input.Harmless(f.String()))
 				}
 			}
 			if asJSON {

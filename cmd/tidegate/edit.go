@@ -18,6 +18,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 func editSaleCommand(getenv func(string) string) *cobra.Command {
@@ -114,7 +116,7 @@ func (e *saleEdit) put(cmd *cobra.Command, sale string, revision int64, from, to
 		return err
 	}
 	for line := range strings.Lines(udiff.Unified("stored", "edited", was, is)) {
-		fmt.Fprintln(cmd.ErrOrStderr(), harmless(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintln(cmd.ErrOrStderr(), input.Harmless(strings.TrimSuffix(line, "\n")))
 	}
 	if !o.yes {
 		if err := confirm(cmd, "Change sale "+sale+"?"); err != nil {
@@ -179,7 +181,7 @@ func editable(sale json.RawMessage, name string, asJSON bool) ([]byte, error) {
 		err = json.Indent(&b, text, "", "  ")
 		return b.Bytes(), err
 	}
-	return append([]byte("# Sale "+harmless(name)+". Save and quit to change it.\n"+
+	return append([]byte("# Sale "+input.Harmless(name)+". Save and quit to change it.\n"+
 		"# Stock can only grow, and no item can be removed.\n"+
 		"# A setting that is left out gets its default.\n"), text...), nil
 }
@@ -200,7 +202,7 @@ func parsed(text []byte) (sorted string, body map[string]any, err error) {
 func harmlessLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(harmless(strings.TrimSuffix(line, "\n")) + "\n")
+		b.WriteString(input.Harmless(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

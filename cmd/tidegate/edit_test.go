@@ -123,7 +123,7 @@ func TestSalesEdit(t *testing.T) {
 		defer signal.Stop(signals)
 		go func() {
 			<-signals
-			cancel(serve.Told{Signal: syscall.SIGINT})
+			cancel(serve.Interrupted{Signal: syscall.SIGINT})
 			_ = os.WriteFile(seen, nil, 0o600)
 		}()
 		if _, _, err := edit(ctx, `kill -INT $PPID; until [ -e "`+seen+`" ]; do sleep 0.01; done; sed -i "s/hold_ms: 70000/hold_ms: 80000/" "$1"`, "--yes"); err != nil {

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/httpapi/admit"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 func explainCommand(getenv func(string) string) *cobra.Command {
@@ -43,23 +46,8 @@ func explainCommand(getenv func(string) string) *cobra.Command {
 	}.command(getenv)
 }
 
-// ruleState is how a rule treats a request.
-type ruleState struct {
-	Rule    string
-	Applies bool
-	Why     string
-	Windows []struct {
-		Action       string
-		WindowMS     int64 `json:"window_ms"`
-		Limit        *int
-		Remaining    *int
-		RetryAfterMS int64 `json:"retry_after_ms"`
-		Shadow       bool
-	}
-}
-
-// rows returns one row for each window of a rule, or one for a rule without windows.
-func (s *ruleState) rows() (rows [][]string) {
+// rowsOf returns one row for each window of a rule, or one for a rule without windows.
+func rowsOf(s *admit.StandingView) (rows [][]string) {
 	verdict := "yes"
 	if !s.Applies {
 		verdict = "no: " + s.Why
@@ -77,7 +65,7 @@ func (s *ruleState) rows() (rows [][]string) {
 		return (time.Duration(ms) * time.Millisecond).String()
 	}
 	for i, w := range s.Windows {
-		would, name, applies := w.Action, s.Rule, verdict
+		would, name, applies := string(w.Action), s.Rule, verdict
 		if i > 0 {
 			name, applies = "", ""
 		}
@@ -102,9 +90,9 @@ func showExplanation(out io.Writer, _ []string, answer []byte, asJSON bool) erro
 		return err
 	}
 	e, err := decoded[struct {
-		Allowed string
-		Ban     map[string]any
-		Rules   []ruleState
+		admit.Explanation
+
+		Ban map[string]any `json:"ban"` // with all fields
 	}](answer)
 	if err != nil {
 		return err
@@ -113,13 +101,13 @@ func showExplanation(out io.Writer, _ []string, answer []byte, asJSON bool) erro
 		fmt.Fprintf(out, "banned: %s\n\n", pairs(e.Ban))
 	}
 	if e.Allowed != "" {
-		fmt.Fprintf(out, "never banned: on the list %s\n\n", harmless(e.Allowed))
+		fmt.Fprintf(out, "never banned: on the list %s\n\n", input.Harmless(e.Allowed))
 	}
 	rows := [][]string{{"RULE", "APPLIES", "ACTION", "LIMIT", "WINDOW", "REMAINING", "RETRY AFTER"}}
 	for i := range e.Rules {
-		for _, row := range e.Rules[i].rows() {
+		for _, row := range rowsOf(&e.Rules[i]) {
 			for j := range row {
-				row[j] = harmless(row[j])
+				row[j] = input.Harmless(row[j])
 			}
 			rows = append(rows, row)
 		}

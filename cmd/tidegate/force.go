@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/apiclient"
 )
 
 // forceRequired is the reason why the server refuses to disrupt a sale.
@@ -27,14 +29,14 @@ func forceQuery(force bool) url.Values {
 // sendOrAsk makes a call. If the server refuses to disrupt a sale, it asks on a terminal, and makes the call with force.
 func (a *internalAPI) sendOrAsk(cmd *cobra.Command, o options, method string, query url.Values, body any, path ...string) ([]byte, error) {
 	answer, err := a.send(cmd.Context(), method, query, body, path...)
-	var refused *refusedError
-	if !errors.As(err, &refused) || refused.reason != forceRequired {
+	refused, ok := errors.AsType[*apiclient.Refused](err)
+	if !ok || refused.Reason != forceRequired {
 		return answer, err
 	}
 	if o.yes || !isTerminal(cmd.InOrStdin()) {
 		return nil, fmt.Errorf("%w; pass --force to do it", err)
 	}
-	what, _, _ := strings.Cut(refused.detail, "; ?force=true")
+	what, _, _ := strings.Cut(refused.Detail, "; ?force=true")
 	if err := confirm(cmd, "The change would disrupt the sale: "+what+". Change it nevertheless?"); err != nil {
 		return nil, err
 	}

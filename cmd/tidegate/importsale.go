@@ -19,6 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/strictjson"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -83,7 +85,7 @@ func (im *saleImport) body(ctx context.Context, api *internalAPI, args []string)
 		i, there := at[line.Item]
 		if !there {
 			i = len(sale.Items)
-			sale.Items = append(sale.Items, saleItem{Item: line.Item})
+			sale.Items = append(sale.Items, sales.ItemDefinition{Item: line.Item})
 		}
 		before := sale.Items[i]
 		line.apply(&sale.Items[i])
@@ -96,7 +98,7 @@ func (im *saleImport) body(ctx context.Context, api *internalAPI, args []string)
 			im.same++
 		}
 	}
-	return sale.definition, nil
+	return sale.SaleDefinition, nil
 }
 
 func (im *saleImport) read(file string) ([]byte, error) {
@@ -110,16 +112,16 @@ func (im *saleImport) show(out io.Writer, args []string, answer []byte, asJSON b
 	if asJSON {
 		return apiCall{}.printOne(out, answer, true)
 	}
-	_, err := fmt.Fprintf(out, "%s: %d items added, %d changed, %d as they were\n", harmless(args[0]), im.added, im.put, im.same)
+	_, err := fmt.Fprintf(out, "%s: %d items added, %d changed, %d as they were\n", input.Harmless(args[0]), im.added, im.put, im.same)
 	return err
 }
 
 // apply sets what the line has.
-func (it *importedItem) apply(to *saleItem) {
+func (it *importedItem) apply(to *sales.ItemDefinition) {
 	for _, field := range []struct {
 		to   *int
 		from *int
-	}{{&to.Stock, it.Stock}, {&to.Quota, it.Quota}, {&to.Most, it.Most}} {
+	}{{&to.Stock, it.Stock}, {&to.QuotaPerBuyer, it.Quota}, {&to.InFlightMax, it.Most}} {
 		if field.from != nil {
 			*field.to = *field.from
 		}
@@ -185,13 +187,13 @@ func (it *importedItem) problem() string {
 	if it.Stock == nil {
 		return "stock is missing"
 	}
-	set := saleItem{Item: it.Item, Quota: orders.DefaultQuota, Most: orders.DefaultInFlight}
+	set := sales.ItemDefinition{Item: it.Item, ItemSettings: sales.ItemSettings{QuotaPerBuyer: orders.DefaultQuota, InFlightMax: orders.DefaultInFlight}}
 	it.apply(&set)
-	if set.Quota == 0 || set.Most == 0 { // to Go they are the defaults
+	if set.QuotaPerBuyer == 0 || set.InFlightMax == 0 { // to Go they are the defaults
 		return "quota_per_buyer and in_flight_max must be 1 or more"
 	}
 	alone := orders.Definition{ID: "sale", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Items: []orders.ItemDefinition{
-		{ID: set.Item, Stock: set.Stock, QuotaPerBuyer: set.Quota, InFlightMax: set.Most, Final: set.Final},
+		{ID: set.Item, Stock: set.Stock, QuotaPerBuyer: set.QuotaPerBuyer, InFlightMax: set.InFlightMax, Final: set.Final},
 	}}
 	_, err := alone.Sale()
 	if invalid, ok := errors.AsType[*failure.Error](err); ok {
@@ -262,7 +264,7 @@ func itemsOfCSV(text []byte, wrong wrongLine) (items []importedItem, err error) 
 			return items, nil
 		}
 		if parse, ok := errors.AsType[*csv.ParseError](err); ok && !errors.Is(err, csv.ErrFieldCount) {
-			return nil, parse // what follows cannot be told apart
+			return nil, parse // the fields that follow are ambiguous
 		}
 		line, _ := r.FieldPos(0)
 		if err != nil {

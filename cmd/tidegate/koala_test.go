@@ -120,7 +120,7 @@ rules:
 // TestRulesFromKoalaSample: the sample file of package koala passes the check.
 func TestRulesFromKoalaSample(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../../internal/koala/testdata")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../../internal/dialects/koala/testdata")); err != nil {
 		t.Fatal(err)
 	}
 	out, err := call(t, nothing, "rules", "from-koala", filepath.Join(dir, "grammar.conf"))

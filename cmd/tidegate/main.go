@@ -24,12 +24,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	var told serve.Told
-	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &told) {
-		if !errors.Is(err, told) { // an error of a library, in its own words
-			err = fmt.Errorf("%w; %s", told, unsure)
+	var stopped serve.Interrupted
+	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &stopped) {
+		if !errors.Is(err, stopped) { // an error of a library, in its own words
+			err = fmt.Errorf("%w; %s", stopped, unsure)
 		}
-		return interrupted{err, told.Signal}
+		return interrupted{err, stopped.Signal}
 	}
 	if found := (finding{}); err != nil && !errors.As(err, &found) && slices.Contains(judging, strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")) {
 		return undecided{err}

@@ -77,7 +77,7 @@ func TestDemo(t *testing.T) { // not parallel: a crowd that gets no processor lo
 // Told to stop before its server has started, it has shown nothing, and that is no success.
 func TestDemoThatIsToldToStop(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(serve.Told{Signal: syscall.SIGINT})
+	cancel(serve.Interrupted{Signal: syscall.SIGINT})
 	var out output
 	if err := run(ctx, []string{"demo"}, nothing, &out, &out); statusOf(err) != 130 || err.Error() != "interrupted" {
 		t.Errorf("status %d: %v", statusOf(err), err)

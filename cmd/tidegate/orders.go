@@ -9,6 +9,10 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/orders"
 )
 
 var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at", "pay_before"}
@@ -67,9 +71,9 @@ func refundsOf(only url.Values) *apiCall {
 		source: func(ctx context.Context, api *internalAPI, _ url.Values, args []string, fn func(json.RawMessage) error) error {
 			none := true
 			err := api.feed(ctx, func(event json.RawMessage) error {
-				e, err := decoded[struct{ Sale, User, Status, Action string }](event)
-				if err != nil || e.Action != "refund" || e.Sale != args[0] ||
-					only.Has("user") && e.User != only.Get("user") || only.Has("status") && e.Status != only.Get("status") {
+				e, err := decoded[sales.EventView](event)
+				if err != nil || e.Action != orders.ActionRefund || e.Sale != args[0] ||
+					only.Has("user") && e.User != only.Get("user") || only.Has("status") && string(e.Status) != only.Get("status") {
 					return err
 				}
 				none = false
@@ -88,11 +92,8 @@ func (a *internalAPI) feed(ctx context.Context, fn func(event json.RawMessage) e
 	const limit = 1000
 	query := url.Values{"after": {"0"}, "limit": {strconv.Itoa(limit)}}
 	for {
-		var part struct {
-			Items []json.RawMessage
-			Next  string `json:"next_cursor"`
-		}
-		if err := a.ask(ctx, http.MethodGet, query, &part, "v1", "order-events"); err != nil {
+		part, err := ask[response.Page[json.RawMessage]](ctx, a, http.MethodGet, query, nil, "v1", "order-events")
+		if err != nil {
 			return err
 		}
 		for _, event := range part.Items {
@@ -100,23 +101,20 @@ func (a *internalAPI) feed(ctx context.Context, fn func(event json.RawMessage) e
 				return err
 			}
 		}
-		if len(part.Items) < limit {
+		if len(part.Items) < limit || part.NextCursor == nil {
 			return nil
 		}
-		query.Set("after", part.Next)
+		query.Set("after", *part.NextCursor)
 	}
 }
 
-// cancelQuestion describes the order to be cancelled. For a finished order it asks nothing; the server refuses and says why.
+// cancelQuestion describes the order to be cancelled. For a finished order it asks nothing; the server refuses with a reason.
 func cancelQuestion(ctx context.Context, api *internalAPI, args []string) (string, error) {
-	var o struct {
-		Status, Sale, Item, User string
-		Quantity                 int
-	}
-	if err := api.call(ctx, http.MethodGet, &o, "v1", "orders", args[0]); err != nil {
+	o, err := ask[sales.OrderView](ctx, api, http.MethodGet, nil, nil, "v1", "orders", args[0])
+	if err != nil {
 		return "", err
 	}
-	if o.Status != "accepted" && o.Status != "confirmed" {
+	if o.Status != orders.StatusAccepted && o.Status != orders.StatusConfirmed {
 		return "", nil
 	}
 	whose := ""

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf16"
+
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // decoded decodes an object of the internal API: a struct, or a map whose numbers stay json.Number.
@@ -114,7 +115,7 @@ func cell(field string, v any) string {
 	case nil:
 		return "-"
 	case string:
-		return harmless(v)
+		return input.Harmless(v)
 	case json.Number:
 		if ms, err := v.Int64(); err == nil && strings.HasSuffix(field, "_ms") {
 			return (time.Duration(ms) * time.Millisecond).String()
@@ -141,30 +142,15 @@ func cell(field string, v any) string {
 	return fmt.Sprint(v)
 }
 
-// hostile reports whether a character is a control character of terminals or changes the text direction.
-func hostile(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
-}
-
-// harmless replaces hostile characters of a text.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if hostile(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
-
 // harmlessJSON returns the JSON on one line, with hostile characters escaped; in valid JSON they only occur in strings.
 func harmlessJSON(text []byte) []byte {
 	var line, b bytes.Buffer
 	if json.Compact(&line, text) != nil {
-		return []byte(harmless(string(text))) // not valid JSON
+		return []byte(input.Harmless(string(text))) // not valid JSON
 	}
 	for _, r := range line.String() {
 		switch {
-		case !hostile(r):
+		case !input.Hostile(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/rehearseroom"
@@ -150,12 +151,13 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 	opened := false
 	o.InternalURL = api.base
 	o.Token, _ = api.token()
-	o.Refused, o.Opening = api.refused, func() { opened = true }
+	o.Opening = func() { opened = true }
 	_, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", o.Sale)
-	if err != nil && !hasStatus(err, http.StatusNotFound) && !hasStatus(err, http.StatusServiceUnavailable) { // Run handles these statuses
+	if err != nil && !apiclient.HasStatus(err, http.StatusNotFound) && !apiclient.HasStatus(err, http.StatusServiceUnavailable) { // Run handles these statuses
 		return err
 	}
 	report, err := rehearse.Run(ctx, o)
+	err = api.refused(err)
 	if report == nil && opened {
 		err = errors.Join(err, fmt.Errorf("sale %s is still open; close it with: tidegate sales close %s", o.Sale, o.Sale))
 	}

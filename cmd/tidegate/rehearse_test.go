@@ -45,7 +45,7 @@ func TestARehearsalThatEndsEarly(t *testing.T) {
 			say(http.StatusUnprocessableEntity, invalid)
 		case strings.HasSuffix(r.URL.Path, "/orders"):
 			_, _ = io.Copy(io.Discard, r.Body)
-			cancel(serve.Told{Signal: syscall.SIGINT})
+			cancel(serve.Interrupted{Signal: syscall.SIGINT})
 			<-r.Context().Done()
 		case r.Method == http.MethodGet && !created:
 			say(http.StatusNotFound, unknown)

@@ -10,6 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/orders"
 )
 
 func replayCommand(getenv func(string) string) *cobra.Command {
@@ -99,21 +104,21 @@ func replayAll(cmd *cobra.Command, api *internalAPI, sale string, asJSON bool) e
 			continue
 		}
 		same[l.Reason]--
-		var order struct{ Status string }
-		err = api.call(ctx, http.MethodPost, &order, replayPath(l.OrderID)...)
+		var order sales.OrderView
+		order, err = ask[sales.OrderView](ctx, api, http.MethodPost, nil, nil, replayPath(l.OrderID)...)
 		switch {
-		case hasStatus(err, http.StatusConflict):
+		case apiclient.HasStatus(err, http.StatusConflict):
 			counts.Refused++
 			counts.NotTried--
 			fmt.Fprintln(progress, err)
-			if hasReason(err, stillRefused) && same[l.Reason] > 0 {
-				fmt.Fprintf(progress, "%d more dead letters with the same reason are not tried: %s\n", same[l.Reason], harmless(l.Reason))
+			if apiclient.HasReason(err, stillRefused) && same[l.Reason] > 0 {
+				fmt.Fprintf(progress, "%d more dead letters with the same reason are not tried: %s\n", same[l.Reason], input.Harmless(l.Reason))
 				same[l.Reason] = 0
 			}
 			continue
 		case err != nil:
 			return errors.Join(counts.print(cmd.OutOrStdout(), asJSON), fmt.Errorf("%w; repeat the command to continue: no order is committed twice", err))
-		case order.Status == "rejected":
+		case order.Status == orders.StatusRejected:
 			counts.Rejected++
 		default:
 			counts.Committed++
@@ -135,15 +140,10 @@ func replayAll(cmd *cobra.Command, api *internalAPI, sale string, asJSON bool) e
 // stillRefused is the API's reason when the database refuses a dead letter again.
 const stillRefused = "still_refused"
 
-type deadLetter struct {
-	OrderID      string `json:"order_id"`
-	Sale, Reason string
-}
-
 // deadLetters lists those of a sale, or of all sales if it is empty.
-func (a *internalAPI) deadLetters(ctx context.Context, sale string) (letters []deadLetter, err error) {
+func (a *internalAPI) deadLetters(ctx context.Context, sale string) (letters []sales.DeadLetterView, err error) {
 	err = a.pages(ctx, nil, func(item json.RawMessage) error {
-		l, err := decoded[deadLetter](item)
+		l, err := decoded[sales.DeadLetterView](item)
 		if err == nil && (sale == "" || l.Sale == sale) {
 			letters = append(letters, l)
 		}

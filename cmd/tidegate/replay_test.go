@@ -85,7 +85,7 @@ func TestReplayAllIsInterrupted(t *testing.T) {
 		case "/v1/orders/dead":
 			_, _ = w.Write([]byte(deadPage([3]string{"01", "flash", "a"}, [3]string{"02", "flash", "a"}, [3]string{"03", "flash", "a"})))
 		case "/v1/orders/dead/02/replay":
-			cancel(serve.Told{Signal: syscall.SIGINT})
+			cancel(serve.Interrupted{Signal: syscall.SIGINT})
 			<-r.Context().Done()
 		default:
 			_, _ = w.Write([]byte(`{"status":"confirmed"}`))

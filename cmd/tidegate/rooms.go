@@ -16,8 +16,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/drand"
+	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 var (
@@ -37,10 +42,10 @@ var (
 func roomsCommand(getenv func(string) string) *cobra.Command {
 	var def roomDefinition
 	only := url.Values{}
-	verb := func(use, verb, short string, ask question, fields fieldsOfChange) apiCall {
+	verb := func(use, verb, short string, ask question, change roomChange) apiCall {
 		return withReason(apiCall{
 			use: use, short: short, method: http.MethodPost, columns: roomInDetail, complete: roomNames, ask: ask, path: pathOfRoomVerb(verb),
-		}, fields)
+		}, change)
 	}
 	cmd := calls(
 		getenv, "rooms", "List, define and operate waiting rooms, and verify draws",
@@ -59,12 +64,14 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 				"  tidegate rooms put shoes --sale summer --item shoe \\\n      --lane members=30:member --lane all=70",
 			path: below("rooms"), columns: roomInDetail, complete: roomNames, flags: def.flags, body: def.body, ask: changingRoom,
 		},
-		verb("hold ROOM", "hold", "Hold a waiting room: nobody gets a turn, and nobody lapses", nil, nil),
+		verb("hold ROOM", "hold", "Hold a waiting room: no turn is given, and none lapses", nil, nil),
 		verb("resume ROOM", "resume", "Continue a waiting room that is held", nil, nil),
-		verb("advance ROOM TURNS", "advance", "Give turns besides the rate, within capacity and stock", nil, number("TURNS", "by")),
-		verb("rate ROOM PER_MINUTE", "rate", "Change how many turns are claimed in a minute; 0: not bounded", nil, number("PER_MINUTE", "rate_per_min")),
+		verb("advance ROOM TURNS", "advance", "Give turns besides the rate, within capacity and stock", nil, number("TURNS", func(n int, why rooms.ChangeReason) any { return rooms.RoomAdvance{By: n, ChangeReason: why} })),
+		verb("rate ROOM PER_MINUTE", "rate", "Change how many turns are claimed in a minute; 0: not bounded", nil, number("PER_MINUTE", func(n int, why rooms.ChangeReason) any { return rooms.RoomRate{RatePerMin: n, ChangeReason: why} })),
 		verb("message ROOM TEXT", "message", "Show a text to everybody in a waiting room; \"\" removes it", nil,
-			func(args []string) (map[string]any, error) { return map[string]any{"message": args[1]}, nil }),
+			func(args []string, why rooms.ChangeReason) (any, error) {
+				return rooms.RoomMessage{Message: args[1], ChangeReason: why}, nil
+			}),
 		apiCall{
 			use: "draw ROOM", short: "Show a waiting room after its draw, which happens by itself at the start", method: http.MethodPost, columns: roomInDetail,
 			complete: roomNames, path: pathOfRoomVerb("draw"),
@@ -95,46 +102,39 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// fieldsOfChange returns the fields of a change of a room, besides its reason.
-type fieldsOfChange func(args []string) (map[string]any, error)
+// roomChange returns the body of a change of a room.
+type roomChange func(args []string, why rooms.ChangeReason) (any, error)
 
-// withReason returns a call that changes a room, with the flag for the reason. fields may be nil: none.
-func withReason(c apiCall, fields fieldsOfChange) apiCall {
-	var reason string
+// withReason returns a call that changes a room, with the flag for the reason. change may be nil: the body has a reason, or there is none.
+func withReason(c apiCall, change roomChange) apiCall {
+	var why rooms.ChangeReason
 	flags := c.flags
 	c.flags = func(cmd *cobra.Command) {
 		if flags != nil {
 			flags(cmd)
 		}
-		cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to operators only: in the audit log, and in the history of places")
+		cmd.Flags().StringVar(&why.Reason, "reason", "", "reason, shown to operators only: in the audit log, and in the history of places")
 	}
 	c.body = func(_ context.Context, _ *internalAPI, args []string) (any, error) {
-		body := map[string]any{}
-		if fields != nil {
-			var err error
-			if body, err = fields(args); err != nil {
-				return nil, err
-			}
+		switch {
+		case change != nil:
+			return change(args, why)
+		case why.Reason != "":
+			return why, nil
 		}
-		if reason != "" {
-			body["reason"] = reason
-		}
-		if len(body) == 0 {
-			return nil, nil
-		}
-		return body, nil
+		return nil, nil
 	}
 	return c
 }
 
-// number returns the second argument, which must be a number, as a field.
-func number(argument, field string) fieldsOfChange {
-	return func(args []string) (map[string]any, error) {
+// number returns a change by the second argument, which must be a number.
+func number(argument string, to func(n int, why rooms.ChangeReason) any) roomChange {
+	return func(args []string, why rooms.ChangeReason) (any, error) {
 		n, err := strconv.Atoi(args[1])
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("%s must be a number, 0 or more, got %q", argument, args[1])
 		}
-		return map[string]any{field: n}, nil
+		return to(n, why), nil
 	}
 }
 
@@ -143,7 +143,7 @@ func changingRoom(ctx context.Context, api *internalAPI, args []string) (string,
 	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "rooms", args[0]); {
 	case err == nil:
 		return "Room " + args[0] + " exists. Replace its settings, including those without a flag?", nil
-	case !hasStatus(err, http.StatusNotFound):
+	case !apiclient.HasStatus(err, http.StatusNotFound):
 		return "", err
 	}
 	return "", nil
@@ -183,7 +183,7 @@ func (d *roomDefinition) flags(cmd *cobra.Command) {
 	f.StringVar(&d.signIn, "sign-in", "", "URL where the page sends whoever has to sign in first")
 	for name, words := range map[string][]string{
 		"mode": {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)}, "bound": {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},
-		"beacon": {waitingroom.BeaconDrand},
+		"beacon": {draw.Drand},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 	}
@@ -203,38 +203,22 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 			return nil, fmt.Errorf("--gather must be a time such as 2026-12-01T19:00:00Z, got %q", d.gather)
 		}
 	}
+	if d.claim < time.Millisecond || d.pass < time.Millisecond {
+		return nil, fmt.Errorf("--claim and --pass must be 1s or more, got %v and %v", d.claim, d.pass)
+	}
 	if (d.sale == "") != (d.item == "") {
 		return nil, errors.New("--sale and --item are given together, or neither")
 	}
-	lanes := make([]lane, len(d.lanes))
+	lanes := make([]rooms.LaneDefinition, len(d.lanes))
 	for i, text := range d.lanes {
 		if lanes[i], err = parseLane(text); err != nil {
 			return nil, err
 		}
 	}
-	return struct {
-		Sale         string    `json:"sale,omitempty"`
-		Item         string    `json:"item,omitempty"`
-		Mode         string    `json:"mode"`
-		GatherAt     time.Time `json:"gather_at"`
-		StartsAt     time.Time `json:"starts_at"`
-		Capacity     int       `json:"capacity"`
-		RatePerMin   int       `json:"rate_per_min"`
-		ClaimMS      int64     `json:"claim_ms"`
-		PassMS       int64     `json:"pass_ms"`
-		Bound        string    `json:"bound"`
-		RequiresUser bool      `json:"requires_user"`
-		Captcha      bool      `json:"captcha"`
-		Beacon       string    `json:"beacon,omitempty"`
-		Lanes        []lane    `json:"lanes,omitempty"`
-		Title        string    `json:"title,omitempty"`
-		Shop         string    `json:"shop,omitempty"`
-		LogoURL      string    `json:"logo_url,omitempty"`
-		ContinueURL  string    `json:"continue_url,omitempty"`
-		SignInURL    string    `json:"sign_in_url,omitempty"`
-	}{
-		d.sale, d.item, d.mode, gather, starts, d.capacity, d.rate, d.claim.Milliseconds(), d.pass.Milliseconds(), d.bound, !d.anonymous, d.captcha, d.beacon, lanes,
-		d.title, d.shop, d.logo, d.onward, d.signIn,
+	return rooms.RoomDefinition{
+		Sale: d.sale, Item: d.item, Mode: waitingroom.Mode(d.mode), GatherAt: &gather, StartsAt: starts, Capacity: d.capacity, RatePerMin: d.rate,
+		ClaimMS: d.claim.Milliseconds(), PassMS: d.pass.Milliseconds(), Bound: waitingroom.Bound(d.bound), RequiresUser: new(!d.anonymous), Captcha: d.captcha,
+		Beacon: d.beacon, Lanes: lanes, PageView: rooms.PageView{Title: d.title, Shop: d.shop, LogoURL: d.logo, ContinueURL: d.onward, SignInURL: d.signIn},
 	}, nil
 }
 
@@ -244,14 +228,14 @@ func beaconCommand() apiCall {
 	return withReason(apiCall{
 		use: "beacon ROOM", short: "Give a waiting room the round of drand that its draw waits for", method: http.MethodPost, columns: roomInDetail, complete: roomNames,
 		long: "Give a waiting room the round of drand that its draw waits for. Servers fetch it themselves; if they cannot reach a relay (DRAND_URLS), fetch it elsewhere. " +
-			"The server verifies it. The room's draw says which round of which chain it needs: tidegate rooms show ROOM.",
+			"The server verifies it. The room's draw names the round and chain that it needs: tidegate rooms show ROOM.",
 		example: "  curl -s https://api.drand.sh/CHAIN/public/ROUND > round.json &&\n      tidegate rooms beacon shoes --file round.json",
 		path:    pathOfRoomVerb("beacon"),
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&file, "file", "", "what a relay answered for the round, in JSON; - reads standard input")
 			_ = cmd.MarkFlagRequired("file") // fails only for an unknown flag
 		},
-	}, func([]string) (map[string]any, error) {
+	}, func(_ []string, why rooms.ChangeReason) (any, error) {
 		in := io.Reader(os.Stdin)
 		if file != "-" {
 			f, err := os.Open(file)
@@ -265,25 +249,19 @@ func beaconCommand() apiCall {
 		if err := json.NewDecoder(in).Decode(&round); err != nil || round.Round == 0 || round.Signature == "" {
 			return nil, fmt.Errorf(`--file must contain a round of drand, such as {"round": 1000, "signature": "b446…"}: %w`, cmp.Or(err, errors.New("round or signature is missing")))
 		}
-		return map[string]any{"round": round.Round, "signature": round.Signature}, nil
+		return rooms.RoomBeacon{Round: round.Round, Signature: round.Signature, ChangeReason: why}, nil
 	})
 }
 
-type lane struct {
-	Lane  string `json:"lane"`
-	Share int    `json:"share"`
-	Tier  string `json:"tier,omitempty"`
-}
-
 // parseLane returns the lane of a flag. The server checks the name and the share.
-func parseLane(text string) (lane, error) {
+func parseLane(text string) (rooms.LaneDefinition, error) {
 	name, rest, _ := strings.Cut(text, "=")
 	share, tier, _ := strings.Cut(rest, ":")
 	n, err := strconv.Atoi(share)
 	if err != nil {
-		return lane{}, fmt.Errorf("--lane must be such as all=70 or members=30:member, got %q", text)
+		return rooms.LaneDefinition{}, fmt.Errorf("--lane must be such as all=70 or members=30:member, got %q", text)
 	}
-	return lane{name, n, tier}, nil
+	return rooms.LaneDefinition{Lane: name, Share: n, Tier: tier}, nil
 }
 
 // verifyDrawCommand needs no server: anybody can verify a draw.
@@ -317,36 +295,36 @@ func verifyDrawCommand() *cobra.Command {
 	return cmd
 }
 
-func beaconOf(d waitingroom.VerifiedDraw) string {
-	if d.Round == 0 {
+func beaconOf(d draw.List) string {
+	if d.Beacon.Round == 0 {
 		return "none: whoever knew the secret could have added places until the order suited"
 	}
-	return fmt.Sprintf("round %d of drand's quicknet", d.Round)
+	return fmt.Sprintf("round %d of drand's quicknet", d.Beacon.Round)
 }
 
 func verifyDraw(out io.Writer, list io.Reader, commitment, root string, round int64) error {
-	d, err := waitingroom.VerifyDraw(list)
-	wrong, invalid := errors.AsType[*waitingroom.Error](err)
+	d, err := draw.Verify(list)
+	wrong, invalid := errors.AsType[*failure.Error](err)
 	switch {
 	case invalid:
-		return finding{errors.New(harmless(wrong.Text()))}
+		return finding{errors.New(input.Harmless(wrong.Text()))}
 	case err != nil:
 		return err
 	}
 	for _, published := range []struct{ flag, want, got string }{{"commitment", commitment, d.Commitment}, {"root", root, d.Root}} {
 		if cmp.Or(published.want, published.got) != published.got {
-			return finding{fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, harmless(published.got), published.flag, published.want)}
+			return finding{fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, input.Harmless(published.got), published.flag, published.want)}
 		}
 	}
-	if cmp.Or(round, d.Round) != d.Round {
-		return finding{fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Round, round)}
+	if cmp.Or(round, d.Beacon.Round) != d.Beacon.Round {
+		return finding{fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Beacon.Round, round)}
 	}
 	verified := "secret, list, seed and all positions"
-	if d.Round > 0 {
+	if d.Beacon.Round > 0 {
 		verified = "secret, signature of the beacon, list, seed and all positions"
 	}
 	return writeTable(out, [][]string{
-		{"room", harmless(d.Room)},
+		{"room", input.Harmless(d.Room)},
 		{"places", strconv.FormatInt(d.N, 10)},
 		{"commitment", d.Commitment},
 		{"root", d.Root},

@@ -22,9 +22,9 @@ func TestRoomCommands(t *testing.T) {
 	}
 	for args, want := range map[string][2]string{
 		"beacon shoes --file " + round:                                             {`POST /v1/rooms/shoes/beacon {"round":1000,"signature":"b446"}`, "phase  held"},
-		"put shoes --mode draw --beacon drand --starts 2099-01-02T00:00:00Z --yes": {`PUT /v1/rooms/shoes {"mode":"draw","gather_at":"2099-01-02T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","capacity":0,"rate_per_min":0,"claim_ms":90000,"pass_ms":600000,"bound":"strict","requires_user":true,"captcha":false,"beacon":"drand"}`, "phase  held"},
+		"put shoes --mode draw --beacon drand --starts 2099-01-02T00:00:00Z --yes": {`PUT /v1/rooms/shoes {"mode":"draw","gather_at":"2099-01-02T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","claim_ms":90000,"pass_ms":600000,"bound":"strict","requires_user":true,"beacon":"drand"}`, "phase  held"},
 		"put shoes --sale s --item i --mode draw --gather 2099-01-01T00:00:00Z --starts 2099-01-02T00:00:00Z --rate 600 --claim 1m --yes": {
-			`PUT /v1/rooms/shoes {"sale":"s","item":"i","mode":"draw","gather_at":"2099-01-01T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","capacity":0,"rate_per_min":600,"claim_ms":60000,"pass_ms":600000,"bound":"strict","requires_user":true,"captcha":false}`,
+			`PUT /v1/rooms/shoes {"sale":"s","item":"i","mode":"draw","gather_at":"2099-01-01T00:00:00Z","starts_at":"2099-01-02T00:00:00Z","rate_per_min":600,"claim_ms":60000,"pass_ms":600000,"bound":"strict","requires_user":true}`,
 			"phase  held",
 		},
 		"hold shoes":                              {"POST /v1/rooms/shoes/hold", "phase  held"},
@@ -35,7 +35,7 @@ func TestRoomCommands(t *testing.T) {
 		"advance shoes 5 --reason x":              {`POST /v1/rooms/shoes/advance {"by":5,"reason":"x"}`, "phase  held"},
 		"message shoes Hi --reason x":             {`POST /v1/rooms/shoes/message {"message":"Hi","reason":"x"}`, "phase  held"},
 		"close shoes --yes --reason x":            {`POST /v1/rooms/shoes/close {"reason":"x"}`, "phase  held"},
-		"beacon shoes --reason x --file " + round: {`POST /v1/rooms/shoes/beacon {"reason":"x","round":1000,"signature":"b446"}`, "phase  held"},
+		"beacon shoes --reason x --file " + round: {`POST /v1/rooms/shoes/beacon {"round":1000,"signature":"b446","reason":"x"}`, "phase  held"},
 		"explain shoes ann":                       {"GET /v1/rooms/shoes/places?limit=1000&user=ann", "9       -     4         -         barred  t1  joined  -    -\n9       -     4         -         barred  t2  barred  bob  bots"},
 		"places shoes --user ann|b":               {"GET /v1/rooms/shoes/places?limit=100&user=ann+b", "none"},
 	} {
@@ -99,7 +99,7 @@ func TestVerifyDraw(t *testing.T) {
 		"the commitment is": strings.Replace(drawList, commitment, strings.Repeat("0", 64), 1),
 		"position":          drawList[:len(drawList)-2] + "9\n",
 	} {
-		if out, err := verify(list); err == nil || strings.Contains(err.Error(), "waitingroom:") {
+		if out, err := verify(list); err == nil || strings.Contains(err.Error(), "draw:") {
 			t.Errorf("%s: %v %s", what, err, out)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/admission/rules"
-	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/dialects/koala"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/internal/serve"
@@ -62,8 +63,8 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 				return err
 			}
 			warnings, wrong := []ruleWarning{}, 0
-			known, whatever := proxies != "" || cmd.Flags().Changed("trusted-proxies"), rules.Lint(set, true)
-			for _, w := range rules.Lint(set, proxies != "") {
+			known, whatever := proxies != "" || cmd.Flags().Changed("trusted-proxies"), serve.LintRules(set, true)
+			for _, w := range serve.LintRules(set, proxies != "") {
 				w.Note = w.Note || !known && !slices.Contains(whatever, w) // the servers may have trusted proxies
 				warnings = append(warnings, ruleWarning{w.Rule, w.Line, w.Text, w.Note})
 				if !w.Note {
@@ -108,7 +109,7 @@ func printWarnings(out io.Writer, file string, warnings []ruleWarning) error {
 		if w.Rule != "" {
 			rule = "rule " + w.Rule + ": "
 		}
-		if _, err := fmt.Fprintf(out, "%s:%d: %s: %s%s\n", file, w.Line, kind, rule, harmless(w.Text)); err != nil {
+		if _, err := fmt.Fprintf(out, "%s:%d: %s: %s%s\n", file, w.Line, kind, rule, input.Harmless(w.Text)); err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ func TestRulesCheckNamesWhatNeverMatches(t *testing.T) {
 		{deny + "- {name: s, match: {from: 10.0.0.0/33}, algorithm: direct, action: deny}", "::1", path + ":5: warning: `from: 10.0.0.0/33` compares with this very text"},
 		{deny + "- {name: s, match: {user: j\xfcrgen}, algorithm: direct, action: deny}", "::1", path + ":5:27: \"j\ufffdrgen\" is not UTF-8"},
 		{deny + "- {name: s, match: {country: no}, algorithm: direct, action: deny}", "::1", path + `:5: warning: no is the text "no" here, and true or false for other readers of YAML. Put it in quotes: "no"`},
-		{deny + "- {name: s, subject: ip, limit: 010, window: 1m}", "::1", path + `:5:33: limit should be a whole number from 0 (nobody) to 1000000000, or unlimited, here is "010", which some readers of YAML take for octal: write 10`},
+		{deny + "- {name: s, subject: ip, limit: 010, window: 1m}", "::1", path + `:5:33: limit should be a whole number from 0 (denies all) to 1000000000, or unlimited, here is "010", which some readers of YAML take for octal: write 10`},
 	} {
 		for name, content := range map[string]string{path: c.rules, list: c.list} {
 			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {

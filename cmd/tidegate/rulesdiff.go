@@ -13,6 +13,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/goccy/go-yaml"
 
+	"github.com/tidegate/tidegate/internal/httpapi/admit"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
@@ -25,7 +27,7 @@ var diffRules = apiCall{
 		"are ignored.\nAs with diff, the exit status is 0 without differences, 1 with differences, and 2 on errors.",
 	method: http.MethodGet, path: func([]string) []string { return []string{"v1", "rules"} },
 	show: func(out io.Writer, args []string, answer []byte, asJSON bool) error {
-		var inForce struct{ Version, Source string }
+		var inForce admit.RulesInForce
 		if err := json.Unmarshal(answer, &inForce); err != nil {
 			return fmt.Errorf("unexpected response: %w", err)
 		}
@@ -73,11 +75,11 @@ func (d *rulesDiff) print(out io.Writer, file string) {
 		fmt.Fprintf(out, "%s equals the rules in force, version %s\n", file, d.To)
 		return
 	}
-	fmt.Fprintf(out, "--- in force, version %s\n+++ %s, version %s\n", harmless(d.From), file, d.To)
+	fmt.Fprintf(out, "--- in force, version %s\n+++ %s, version %s\n", input.Harmless(d.From), file, d.To)
 	for _, c := range d.Changes {
-		fmt.Fprintf(out, "@@ %s, %s @@\n", harmless(c.Part), c.Change)
+		fmt.Fprintf(out, "@@ %s, %s @@\n", input.Harmless(c.Part), c.Change)
 		for line := range strings.Lines(c.Diff) {
-			fmt.Fprintln(out, harmless(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(out, input.Harmless(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if len(d.Changes) == 0 {

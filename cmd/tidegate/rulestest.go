@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/cases"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
@@ -65,7 +66,7 @@ The exit status is 1 if a case fails, and 2 if one of the files is invalid.`,
 			} else {
 				for _, c := range tried {
 					if !c.OK {
-						_, _ = fmt.Fprintf(out, "%s:%d: case %s: %s\n", args[1], c.Line, harmless(c.Name), harmless(c.Failure))
+						_, _ = fmt.Fprintf(out, "%s:%d: case %s: %s\n", args[1], c.Line, input.Harmless(c.Name), input.Harmless(c.Failure))
 					}
 				}
 			}

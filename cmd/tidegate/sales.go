@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -88,18 +90,10 @@ func changing(ctx context.Context, api *internalAPI, args []string) (string, err
 	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", args[0]); {
 	case err == nil:
 		return "Sale " + args[0] + " exists. Replace its hours, time to pay and quotas, including those without a flag?", nil
-	case !hasStatus(err, http.StatusNotFound):
+	case !apiclient.HasStatus(err, http.StatusNotFound):
 		return "", err
 	}
 	return "", nil
-}
-
-type saleItem struct {
-	Item  string `json:"item"`
-	Stock int    `json:"stock"`
-	Quota int    `json:"quota_per_buyer,omitempty"`
-	Most  int    `json:"in_flight_max,omitempty"`
-	Final bool   `json:"final,omitempty"`
 }
 
 func (d *saleDefinition) body(context.Context, *internalAPI, []string) (any, error) {
@@ -122,17 +116,19 @@ func (d *saleDefinition) body(context.Context, *internalAPI, []string) (any, err
 	if len(d.items) == 0 {
 		return nil, errors.New("--item is required, such as --item ticket=500")
 	}
-	items := make([]saleItem, len(d.items))
+	items := make([]sales.ItemDefinition, len(d.items))
 	for i, text := range d.items {
 		if items[i], err = parseItem(text); err != nil {
 			return nil, err
 		}
 		items[i].Final = d.final
 	}
-	return definition{StartsAt: starts.UTC(), EndsAt: ends.UTC(), RequiresUser: !d.anonymous, HoldMS: d.hold.Milliseconds(), Items: items}, nil
+	return sales.SaleDefinition{
+		StartsAt: starts.UTC(), EndsAt: ends.UTC(), RequiresUser: new(!d.anonymous), HoldMS: new(d.hold.Milliseconds()), Items: items,
+	}, nil
 }
 
-func parseItem(text string) (it saleItem, err error) {
+func parseItem(text string) (it sales.ItemDefinition, err error) {
 	name, numbers, ok := strings.Cut(text, "=")
 	stock, quota, limited := strings.Cut(numbers, ":")
 	it.Item = name
@@ -140,7 +136,7 @@ func parseItem(text string) (it saleItem, err error) {
 		return it, fmt.Errorf("--item must be NAME=STOCK such as ticket=500, or NAME=STOCK:QUOTA, got %q", text)
 	}
 	if limited {
-		if it.Quota, err = strconv.Atoi(quota); err != nil || it.Quota < 1 {
+		if it.QuotaPerBuyer, err = strconv.Atoi(quota); err != nil || it.QuotaPerBuyer < 1 {
 			return it, fmt.Errorf("--item must have a quota of 1 or more after the colon, got %q", text)
 		}
 	}
@@ -162,26 +158,17 @@ func moreStock(ctx context.Context, api *internalAPI, args []string) (any, error
 	for i := range sale.Items {
 		if it := &sale.Items[i]; it.Item == name {
 			it.Stock += units
-			return sale.definition, nil
+			return sale.SaleDefinition, nil
 		}
 		names = append(names, sale.Items[i].Item)
 	}
 	return nil, fmt.Errorf("sale %s has no item %q%s", args[0], name, existing(names))
 }
 
-// A definition is the body of PUT for a sale. It must be complete, because missing fields are set to their defaults.
-type definition struct {
-	StartsAt     time.Time  `json:"starts_at"`
-	EndsAt       time.Time  `json:"ends_at"`
-	RequiresUser bool       `json:"requires_user"`
-	HoldMS       int64      `json:"hold_ms"`
-	Items        []saleItem `json:"items"`
-	Revision     int64      `json:"revision,omitempty"` // revision that it is based on; 0: none
-}
-
+// operatorSale is a sale with its definition, which must be put with all fields, because missing ones are set to their defaults.
 type operatorSale struct {
 	Sale string `json:"sale"`
-	definition
+	sales.SaleDefinition
 }
 
 // sale returns the definition of a sale.

@@ -12,6 +12,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/livepage"
 )
 
@@ -88,7 +89,7 @@ func (s screen) text() string {
 	}
 	foot := faint.Render("q quit · ? help")
 	if s.err != nil {
-		foot = bad.Render("no answer, retrying: " + harmless(s.err.Error()))
+		foot = bad.Render("no answer, retrying: " + input.Harmless(s.err.Error()))
 	}
 	if s.height > 0 {
 		if most := max(0, s.height-1); len(lines) > most {
@@ -112,14 +113,14 @@ func (s screen) body() []string {
 	if p.Workers != nil {
 		running += " · " + plural(*p.Workers, "worker")
 	}
-	head := fmt.Sprintf("tidegate %s · %s · rules %s · %s", harmless(p.Version), running, harmless(p.Rules), f.At.Local().Format(time.TimeOnly))
+	head := fmt.Sprintf("tidegate %s · %s · rules %s · %s", input.Harmless(p.Version), running, input.Harmless(p.Rules), f.At.Local().Format(time.TimeOnly))
 	b.add("%s", bold.Render(head))
 	for _, what := range p.Degraded {
 		style := bad
 		if slices.Contains(p.Warnings, what) {
 			style = low
 		}
-		b.add("%s", style.Render("! "+harmless(what)))
+		b.add("%s", style.Render("! "+input.Harmless(what)))
 	}
 	unknown(b, "sales", f.Sales)
 	unknown(b, "waiting rooms", f.Rooms)
@@ -163,13 +164,13 @@ func (s screen) body() []string {
 	if bans := f.Bans.Known(); bans != nil && bans.Count > 0 {
 		b.head(fmt.Sprintf("BANS %d", bans.Count), f.Bans.AgeMS, f.Bans.Error)
 		for _, ban := range bans.Bans[:min(5, len(bans.Bans))] {
-			b.row(ban.Kind+" "+ban.Value, fmt.Sprintf("%s left  %s", span(ban.Until.Sub(f.At)), faint.Render(harmless(cmp.Or(ban.Reason, ban.Rule)))))
+			b.row(ban.Kind+" "+ban.Value, fmt.Sprintf("%s left  %s", span(ban.Until.Sub(f.At)), faint.Render(input.Harmless(cmp.Or(ban.Reason, ban.Rule)))))
 		}
 	}
 	if len(f.Latest) > 0 {
 		b.head("LAST DECISIONS", 0, "")
 		for _, a := range f.Latest[:min(8, len(f.Latest))] {
-			b.row(a.Who, fmt.Sprintf("%s %s %s", a.At.Local().Format(time.TimeOnly), styleOf(a.Answer).Render(fit(harmless(a.Answer), 18)), faint.Render(harmless(a.What))))
+			b.row(a.Who, fmt.Sprintf("%s %s %s", a.At.Local().Format(time.TimeOnly), styleOf(a.Answer).Render(fit(input.Harmless(a.Answer), 18)), faint.Render(input.Harmless(a.What))))
 		}
 	}
 	return b.lines
@@ -189,7 +190,7 @@ func (b *sections) add(format string, args ...any) {
 // unknown renders a part that could not be queried yet.
 func unknown[T any](b *sections, what string, p *livepage.Part[T]) {
 	if p != nil && p.Value == nil {
-		b.add("%s", bad.Render("! "+what+": unknown: "+harmless(p.Error)))
+		b.add("%s", bad.Render("! "+what+": unknown: "+input.Harmless(p.Error)))
 	}
 }
 
@@ -204,14 +205,14 @@ func (b *sections) more(of string, n int) {
 func (b *sections) head(text string, ageMS int64, problem string) {
 	line := bold.Render(text)
 	if ageMS > 3000 || problem != "" {
-		line += bad.Render(fmt.Sprintf("  %s old  %s", span(time.Duration(ageMS)*time.Millisecond), harmless(problem)))
+		line += bad.Render(fmt.Sprintf("  %s old  %s", span(time.Duration(ageMS)*time.Millisecond), input.Harmless(problem)))
 	}
 	b.lines = append(b.lines, "", line)
 }
 
 // row appends a row of a name and a text.
 func (b *sections) row(name, text string) {
-	b.add("  %s %s", fit(harmless(name), min(30, max(8, b.width/4))), text)
+	b.add("  %s %s", fit(input.Harmless(name), min(30, max(8, b.width/4))), text)
 }
 
 // gauge appends a row with a bar for n of all, if there is room.
@@ -258,7 +259,7 @@ func (b *sections) verified(v *livepage.Invariants) {
 // rooms renders who waits in each room.
 func (b *sections) rooms(all []livepage.Room) {
 	for _, r := range all {
-		text := fmt.Sprintf("%s, %d waiting, %d had their turn", harmless(r.Phase), r.Waiting, r.Served)
+		text := fmt.Sprintf("%s, %d waiting, %d had their turn", input.Harmless(r.Phase), r.Waiting, r.Served)
 		switch starts := r.StartsAt.Sub(b.at); {
 		case r.Phase == "closed" || r.Phase == "exhausted":
 		case starts > 0:
@@ -309,7 +310,7 @@ func (b *sections) sales(all []livepage.Sale) {
 				text += " starts in " + span(sale.StartsAt.Sub(b.at))
 			}
 			if sale.State != "open" {
-				text += ", " + harmless(sale.State)
+				text += ", " + input.Harmless(sale.State)
 			}
 			if it.Cancelled+it.Expired > 0 {
 				text += fmt.Sprintf(", %d came back", it.Cancelled+it.Expired)
@@ -319,7 +320,7 @@ func (b *sections) sales(all []livepage.Sale) {
 			}
 			b.gauge(sale.Sale+" "+it.Item, free, it.Stock, text)
 		}
-		b.more(" of "+harmless(sale.Sale), sale.MoreItems)
+		b.more(" of "+input.Harmless(sale.Sale), sale.MoreItems)
 		if o := sale.Orders; o != nil && o.Paid+o.Confirmed+o.Cancelled+o.Expired+o.Refunds > 0 {
 			text := fmt.Sprintf("%d paid, %d confirmed, %d cancelled, %d expired", o.Paid, o.Confirmed, o.Cancelled, o.Expired)
 			if o.Refunds > 0 {

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/permits"
 )
 
 func semaphoresCommand(getenv func(string) string) *cobra.Command {
@@ -53,15 +56,13 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 
 // resized returns the body of PUT for a semaphore. PUT resets a missing lease to the default, so the current lease is included.
 func resized(ctx context.Context, api *internalAPI, name string, limit int, lease time.Duration) (any, error) {
-	to := struct {
-		Limit   int   `json:"limit"`
-		LeaseMS int64 `json:"lease_ms,omitempty"`
-	}{LeaseMS: lease.Milliseconds()}
+	to := permits.SemaphoreDefinition{Limit: limit, LeaseMS: lease.Milliseconds()}
 	if lease == 0 {
-		if err := api.call(ctx, http.MethodGet, &to, "v1", "semaphores", name); err != nil && !hasStatus(err, http.StatusNotFound) {
+		is, err := ask[permits.SemaphoreView](ctx, api, http.MethodGet, nil, nil, "v1", "semaphores", name)
+		if err != nil && !apiclient.HasStatus(err, http.StatusNotFound) {
 			return nil, err
 		}
+		to.LeaseMS = is.LeaseMS
 	}
-	to.Limit = limit
 	return to, nil
 }

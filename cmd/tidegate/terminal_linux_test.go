@@ -154,23 +154,25 @@ func TestASaleIsShutByForceOnly(t *testing.T) {
 			t.Errorf("without --force: %v", err)
 		}
 		starts("2026-01-01T00:00:00Z")
-		for _, step := range []struct{ typed, start string }{{"n\n", "2026-01-01T00:00:00Z"}, {"y\n", "2034-01-01T00:00:00Z"}} {
+		for _, step := range []struct{ flag, typed, start string }{
+			{"", "n\n", "2026-01-01T00:00:00Z"}, {" --yes", "y\n", "2026-01-01T00:00:00Z"}, {"", "y\n", "2034-01-01T00:00:00Z"},
+		} {
 			person, screen := terminal(t)
 			var asked output
 			cmd := program(env)
-			cmd.SetArgs(strings.Fields(later + "2034-01-01T00:00:00Z"))
+			cmd.SetArgs(strings.Fields(later + "2034-01-01T00:00:00Z" + step.flag))
 			cmd.SetIn(screen)
 			cmd.SetOut(io.Discard)
 			cmd.SetErr(&asked)
 			if _, err := person.WriteString("y\n" + step.typed); err != nil {
 				return err
 			}
-			if err := cmd.ExecuteContext(t.Context()); (err == nil) != (step.typed == "y\n") {
-				t.Errorf("%q: %v", step.typed, err)
+			if err := cmd.ExecuteContext(t.Context()); (err == nil) != (step.typed == "y\n" && step.flag == "") {
+				t.Errorf("%q%s: %v", step.typed, step.flag, err)
 			}
-			if text := asked.String(); !strings.Contains(text, "Sale gala exists.") ||
-				!strings.Contains(text, "The change would disrupt the sale: sale gala is open, and would be shut until its new start at 2034-01-01T00:00:00Z. Change it nevertheless? [y/N]") {
-				t.Errorf("%q: asked %q", step.typed, text)
+			if text := asked.String(); step.flag != "" && text != "" || step.flag == "" && (!strings.Contains(text, "Sale gala exists.") ||
+				!strings.Contains(text, "The change would disrupt the sale: sale gala is open, and would be shut until its new start at 2034-01-01T00:00:00Z. Change it nevertheless? [y/N]")) {
+				t.Errorf("%q%s: asked %q", step.typed, step.flag, text)
 			}
 			starts(step.start)
 		}

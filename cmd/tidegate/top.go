@@ -17,6 +17,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
@@ -107,13 +108,13 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *live
 			stopped = !more || err != nil
 			return !stopped, err
 		})
-		var refused *refusedError
+		refused, isRefused := errors.AsType[*apiclient.Refused](err)
 		switch {
 		case stopped || !seen:
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &refused) && refused.status < http.StatusInternalServerError:
+		case isRefused && refused.Response.StatusCode < http.StatusInternalServerError:
 			return err
 		}
 		if !errors.Is(err, io.ErrUnexpectedEOF) { // the server states the reason when the stream is reopened
@@ -131,13 +132,17 @@ func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *liv
 	defer cancel(nil)
 	silent := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("no data from %s for %v", a.base, silentFor)) })
 	defer silent.Stop()
-	resp, err := a.open(ctx, http.MethodGet, nil, nil, "events")
+	c, at, err := a.client(nil, []string{"events"})
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	stream, err := c.Stream(ctx, at)
+	if err != nil {
+		return a.advised(ctx, http.MethodGet, at, err)
+	}
+	defer stream.Close()
 	event := ""
-	lines := bufio.NewScanner(resp.Body)
+	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, frameAtMost)
 	for lines.Scan() {
 		silent.Reset(silentFor)

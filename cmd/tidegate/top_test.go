@@ -26,7 +26,7 @@ func part[T any](value T) *livepage.Part[T] { return &livepage.Part[T]{Value: &v
 // busy is a frame in which everything happens.
 func busy() *livepage.Frame {
 	f := &livepage.Frame{
-		At: noon, WindowMS: 1003, Process: livepage.Process{Version: "v1", Rules: "abc", Processes: 2, Workers: new(1), Degraded: []string{"Redis does not answer decisions", "everybody knows the secrets of SECRET"}, Warnings: []string{"everybody knows the secrets of SECRET"}, Invariants: &livepage.Invariants{Sales: 3, VerifiedAt: noon.Add(-12 * time.Second)}},
+		At: noon, WindowMS: 1003, Process: livepage.Process{Version: "v1", Rules: "abc", Processes: 2, Workers: new(1), Degraded: []string{"Redis does not answer decisions", "these secrets are published: SECRET"}, Warnings: []string{"these secrets are published: SECRET"}, Invariants: &livepage.Invariants{Sales: 3, VerifiedAt: noon.Add(-12 * time.Second)}},
 		Answers: map[string]uint64{livepage.Admitted: 200, "sold_out": 1200, "rate_limited": 37}, Latency: &livepage.Latency{P50US: 812, P99US: 48_400},
 		Rules: []livepage.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}}, MoreRules: 2,
 		Latest: []livepage.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: livepage.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
@@ -52,7 +52,7 @@ func busy() *livepage.Frame {
 var shown = map[int]string{
 	40: `tidegate v1 · 2 APIs · 1 worker · rules…
 ! Redis does not answer decisions
-! everybody knows the secrets of SECRET
+! these secrets are published: SECRET
 
 REQUESTS  1433/s  in the last 1.0s
   admitted      199/s ███
@@ -96,7 +96,7 @@ LAST DECISIONS
   東京の買…  12:00:00 rate_limited     …`,
 	80: `tidegate v1 · 2 APIs · 1 worker · rules abc · 12:00:00
 ! Redis does not answer decisions
-! everybody knows the secrets of SECRET
+! these secrets are published: SECRET
 
 REQUESTS  1433/s  in the last 1.0s
   admitted                199/s ██████
@@ -140,7 +140,7 @@ LAST DECISIONS
   東京の買い手         12:00:00 rate_limited       POST /v1/sales/flash/orders`,
 	200: `tidegate v1 · 2 APIs · 1 worker · rules abc · 12:00:00
 ! Redis does not answer decisions
-! everybody knows the secrets of SECRET
+! these secrets are published: SECRET
 
 REQUESTS  1433/s  in the last 1.0s
   admitted                          199/s ████████████████

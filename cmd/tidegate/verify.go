@@ -8,6 +8,9 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 func verifyCommand(getenv func(string) string) *cobra.Command {
@@ -21,14 +24,7 @@ func verifyCommand(getenv func(string) string) *cobra.Command {
 }
 
 func showChecks(out io.Writer, _ []string, answer []byte, asJSON bool) error {
-	var verdict struct {
-		OK     bool
-		Checks []struct {
-			Invariant      string
-			OK             bool
-			Detail, Advice string
-		}
-	}
+	var verdict sales.Verification
 	if err := json.Unmarshal(answer, &verdict); err != nil {
 		return fmt.Errorf("unexpected response: %w", err)
 	}
@@ -44,9 +40,9 @@ func showChecks(out io.Writer, _ []string, answer []byte, asJSON bool) error {
 			if !check.OK {
 				word = "BREACH"
 			}
-			fmt.Fprintf(out, "%-*s %-7s %s\n", width, harmless(check.Invariant), word, harmless(check.Detail))
+			fmt.Fprintf(out, "%-*s %-7s %s\n", width, input.Harmless(check.Invariant), word, input.Harmless(check.Detail))
 			if check.Advice != "" {
-				fmt.Fprintf(out, "%-*s %-7s %s\n", width, "", "do:", harmless(check.Advice))
+				fmt.Fprintf(out, "%-*s %-7s %s\n", width, "", "do:", input.Harmless(check.Advice))
 			}
 		}
 	}

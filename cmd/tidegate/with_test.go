@@ -50,7 +50,7 @@ type told struct {
 }
 
 func (w *told) Write(p []byte) (int, error) {
-	defer w.end(serve.Told{Signal: syscall.SIGTERM})
+	defer w.end(serve.Interrupted{Signal: syscall.SIGTERM})
 	return w.output.Write(p)
 }
 
@@ -124,7 +124,7 @@ func TestExamplesStart(t *testing.T) {
 			if a := servetest.Call("GET", url, ""); a.Status == 0 {
 				t.Errorf("%s does not answer: %v", name, a)
 			}
-			cancel(serve.Told{Signal: syscall.SIGINT})
+			cancel(serve.Interrupted{Signal: syscall.SIGINT})
 			err = <-ended
 		case err = <-ended:
 		}

@@ -50,7 +50,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	defer caps.Close()
+	holding, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last report
+	defer stop()
+	go caps.Run(holding) //nolint:errcheck // it returns nil when holding ends
 	heavy, err := caps.Semaphore("heavy")
 	if err != nil {
 		return err

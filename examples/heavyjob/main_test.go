@@ -59,7 +59,7 @@ func TestTwoAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer caps.Close()
+	go caps.Run(t.Context()) //nolint:errcheck // it returns nil when the test ends
 	heavy, err := caps.Semaphore("heavy")
 	if err != nil {
 		t.Fatal(err)

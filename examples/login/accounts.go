@@ -24,7 +24,7 @@ func newAccounts(passwords map[string]string, cost int) (*accounts, error) {
 			return nil, err
 		}
 	}
-	a.decoy, err = bcrypt.GenerateFromPassword([]byte("nobody's password"), cost)
+	a.decoy, err = bcrypt.GenerateFromPassword([]byte("password of no account"), cost)
 	return a, err
 }
 

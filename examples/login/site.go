@@ -69,7 +69,7 @@ const (
 	wrong       = "That did not work. The name or the password is wrong, or there were too many attempts: then it works again in a few minutes."
 	unchecked   = "Please type your password once more. Your browser solves a small task first, which slows down programs that guess."
 	busy        = "There are many attempts to log in by this name. Please try again a little later."
-	unavailable = "Nobody can log in at the moment. Please try again in a minute."
+	unavailable = "Login is unavailable at the moment. Please try again in a minute."
 )
 
 func (s *site) login(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	}
 	v := view{Name: a.Name}
 
-	// 1. Before the password is checked. If Tidegate does not answer, nobody is let in: otherwise an attacker who overloads it could
+	// 1. Before the password is checked. If Tidegate does not answer, every login is denied: otherwise an attacker who overloads it could
 	// guess freely.
 	d, err := s.tidegate.decide(r.Context(), a)
 	switch {

@@ -51,7 +51,7 @@ type decision struct {
 // errInvalid means that the browser sent an invalid login name, or a challenge that was never offered.
 var errInvalid = errors.New("tidegate: invalid")
 
-// decide returns the decision on an attempt. On error nobody may be let in.
+// decide returns the decision on an attempt. On error the caller must deny the login.
 func (t *tidegate) decide(ctx context.Context, a attempt) (d decision, err error) {
 	err = t.post(ctx, "/v1/login/attempts", a, &d)
 	if err == nil && d.Decision == "challenge" && d.Challenge.Provider != "altcha" {

@@ -31,7 +31,7 @@ func NewGuard(tokens *Tokens, sessions *Sessions, proxies Proxies) *Guard {
 type Route struct {
 	Open    bool // needs no token
 	Session bool // begins and ends sessions
-	Basic   bool // accepts a token as the password of Basic, and no cookie
+	Basic   bool // accepts a token as the password of Basic, and no cookie; some of its calls change something although they are GETs
 	Gateway bool // for gateways, which forward the fields of their clients
 	Page    bool // the page itself, which a link may open
 }
@@ -55,7 +55,7 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 		case !at.Gateway && forwarded(r) != "":
 			return Grant{}, &ForbiddenError{Detail: fmt.Sprintf("A proxy forwarded this request (it has the field %s), and without tokens this listener "+
 				"serves only programs on this machine: set INTERNAL_TOKEN or TOKENS_FILE.", forwarded(r))}
-		case foreign(r, at):
+		case foreign(r, at), at.Basic && !at.Gateway && unproven(r, at):
 			return Grant{}, wrongOrigin(r)
 		}
 		return Grant{Role: RoleOperator}, nil
@@ -72,12 +72,12 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 	case inField:
 		grant.found, err = g.FindToken(r, text)
 	case asPassword:
-		if foreign(r, at) || fromBrowser(r) && !at.asked(r) && !ownOrigin(r) { // browsers add a stored password by themselves
+		if foreign(r, at) || unproven(r, at) { // browsers add a stored password by themselves
 			return Grant{}, wrongOrigin(r)
 		}
 		grant.found, err = g.FindToken(r, text)
 	case notAtAll:
-		if at.Basic { // some of its calls change something although they are GETs
+		if at.Basic {
 			return Grant{}, ErrUnauthenticated
 		}
 		s, found, ok := g.sessions.Of(r)
@@ -98,8 +98,8 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 	return grant, nil
 }
 
-// FindToken returns the token with this text. The error is ErrUnauthenticated or a *ThrottledError. A right token is never throttled: nobody
-// guesses one of 16 characters, and a service with an outdated token must not lock out others behind the same address.
+// FindToken returns the token with this text. The error is ErrUnauthenticated or a *ThrottledError. A valid token is never throttled:
+// one of 16 characters cannot be guessed, and a service with an outdated token must not lock out others behind the same address.
 func (g *Guard) FindToken(r *http.Request, text string) (Token, error) {
 	if found, ok := g.tokens.find(text); ok {
 		return found, nil
@@ -184,7 +184,7 @@ func wrongHost(r *http.Request, right string) error {
 func wrongOrigin(r *http.Request) error {
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Referer") == "" {
 		return &ForbiddenError{Detail: fmt.Sprintf("Nothing shows that a page of %s made this request: it has none of the fields Sec-Fetch-Site, Origin and Referer. "+
-			"Programs must send their token in a header.", input.Shortened(r.Host))}
+			"Programs must send their token in a header, or another User-Agent than a browser's.", input.Shortened(r.Host))}
 	}
 	return &ForbiddenError{Detail: fmt.Sprintf("A page of another origin made this request (Origin %q, Sec-Fetch-Site %q). Only pages of %s may, and programs that send their token in a header.",
 		input.Shortened(r.Header.Get("Origin")), input.Shortened(r.Header.Get("Sec-Fetch-Site")), input.Shortened(r.Host))}
@@ -217,8 +217,11 @@ func sameHost(address string, r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// fromBrowser reports whether a browser sent a request: no page can make it leave out its name.
-func fromBrowser(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "Mozilla/") }
+// unproven reports whether a browser sent a request, and nothing shows that a page of this origin or its user asked for that: it may be an image
+// in a page of another one. No page can make a browser leave out its name.
+func unproven(r *http.Request, at Route) bool {
+	return strings.HasPrefix(r.UserAgent(), "Mozilla/") && !at.asked(r) && !ownOrigin(r)
+}
 
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

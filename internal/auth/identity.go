@@ -23,7 +23,7 @@ func (c *Caller) Expires() bool { return c.proof != nil }
 
 // Identity determines the sender of a request: HeaderIdentity or *JWT.
 type Identity interface {
-	// Identify uses what the request says about its sender only if the sender is trusted or proves it.
+	// Identify uses the request's identity headers only if the sender is trusted or proves its identity.
 	Identify(r *http.Request, trusted bool) (Caller, error)
 }
 

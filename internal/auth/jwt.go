@@ -182,8 +182,8 @@ func (j *JWT) verify(token string) (Caller, error) {
 		}
 		return Caller{}, malformed("The token is not a signed JWT in compact form.", err)
 	}
-	if hasCritical(token) {
-		return Caller{}, malformed("The token's header has crit, and no extension is supported.", nil)
+	if problem := headerProblem(token); problem != "" {
+		return Caller{}, malformed(problem, nil)
 	}
 	if err := j.checkSignature(parsed); err != nil {
 		return Caller{}, err
@@ -239,17 +239,30 @@ func (v *verifiedJWT) holds() error {
 	return err
 }
 
-// hasCritical reports whether the header of a token that was parsed has a member crit. RFC 7515 forbids an empty list and null, which the
-// library takes.
-func hasCritical(token string) bool {
+// ourTypes begins the header typ of everything that Tidegate signs itself, such as passes. None of it proves who somebody is, whoever trusts its key.
+const ourTypes = "tidegate-"
+
+// headerProblem returns what is wrong with the header of a token that was parsed; empty: nothing. RFC 7515 forbids a member crit that is an
+// empty list or null, which the library takes.
+func headerProblem(token string) string {
 	head, _, _ := strings.Cut(token, ".")
 	text, err := keyhash.Decode(base64.RawURLEncoding, head)
 	var header map[string]json.RawMessage
 	if err == nil {
 		err = json.Unmarshal(text, &header)
 	}
-	_, critical := header["crit"]
-	return critical || err != nil
+	if err != nil {
+		return "The token's header is no JSON object."
+	}
+	if _, critical := header["crit"]; critical {
+		return "The token's header has crit, and no extension is supported."
+	}
+	var typ string
+	_ = json.Unmarshal(header["typ"], &typ) // another value is not ours
+	if typ = strings.TrimPrefix(strings.ToLower(typ), "application/"); strings.HasPrefix(typ, ourTypes) {
+		return "The token is a pass or another signed text of Tidegate, which does not prove who sends it."
+	}
+	return ""
 }
 
 // checkSignature returns a *JWTError unless a known key has signed the token.

@@ -21,6 +21,7 @@ var roles = []Role{RoleAdmit, RoleMetrics, RoleViewer, RoleOperator}
 
 // Roles that may use a route, in addition to operators.
 var (
+	ForEverybody = []Role{"", RoleAdmit, RoleMetrics, RoleViewer} // also without a token
 	ForOperators = []Role{}
 	ForServices  = []Role{RoleAdmit}
 	ForViewers   = []Role{RoleViewer}

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tidegate/tidegate/internal/input"
-	"github.com/tidegate/tidegate/internal/published"
 	"github.com/tidegate/tidegate/internal/reload"
 )
 
@@ -111,7 +110,7 @@ func (t *Tokens) load(content []byte) error {
 			return fmt.Errorf("auth: token %d: the role must be admit, metrics, viewer or operator", i+1)
 		case !usableToken(l.Token):
 			return fmt.Errorf("auth: token %d must have %d to %d visible ASCII characters, without spaces, and not repeat a few: openssl rand -hex 32 makes one", i+1, minToken, maxToken)
-		case published.Is(l.Token) && !t.allowed:
+		case IsPublished(l.Token) && !t.allowed:
 			return fmt.Errorf("auth: token %d is one that Tidegate's repository publishes; make one of your own (openssl rand -hex 32), or set ALLOW_DEMO_SECRETS=true", i+1)
 		case slices.Contains(t.secrets, l.Token):
 			return fmt.Errorf("auth: token %d is one of the secrets that the process signs with; make one of its own", i+1)
@@ -119,7 +118,7 @@ func (t *Tokens) load(content []byte) error {
 			return fmt.Errorf("auth: token %d is the same as another one; each needs its own", i+1)
 		}
 		names[l.Name], hashes[hash] = true, true
-		demo = demo || published.Is(l.Token)
+		demo = demo || IsPublished(l.Token)
 		known = append(known, Token{Name: l.Name, Role: l.Role, hash: hash})
 	}
 	t.known.Store(&known)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 )
 
@@ -26,12 +27,13 @@ type Call[In, Out any] struct {
 	Err error
 
 	ctx   context.Context
-	began bool          // its batch has begun, guarded by the batcher's mu
-	done  chan struct{} // closed when Out and Err are set
+	began bool             // its batch has begun, guarded by the batcher's mu
+	done  chan struct{}    // closed when Out and Err are set; nil for a call of Post
+	then  func(Out, error) // of Post
 }
 
 // A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a batch has taken its
-// calls are in it. Nothing runs while nobody calls. Make it with New or NewLate; it is safe for concurrent use.
+// calls are in it. Nothing runs between calls. Make it with New or NewLate; it is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	most     int // calls in a batch
 	atOnce   int // batches under way
@@ -43,10 +45,11 @@ type Batcher[In, Out any] struct {
 	waiting  []*Call[In, Out] // guarded by mu
 	underWay int              // guarded by mu
 	filling  bool             // one of those under way has not taken its calls, guarded by mu
+	idle     sync.Cond        // on mu: no batch is under way
 }
 
-// New returns a batcher that runs up to most calls in a batch and up to atOnce batches at a time. The context of run never ends, for one
-// caller's patience is not another's.
+// New returns a batcher that runs up to most calls in a batch and up to atOnce batches at a time. The context of run never ends, because
+// the callers have different deadlines.
 func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*Call[In, Out])) *Batcher[In, Out] {
 	return NewLate(most, atOnce, func(ctx context.Context, take func() []*Call[In, Out]) {
 		if calls := take(); len(calls) > 0 {
@@ -59,7 +62,9 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 // Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take returns the same calls each time,
 // or none if all were given up. Calls that run does not take end with ErrNotRun.
 func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
-	return &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
+	b := &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
+	b.idle.L = &b.mu
+	return b
 }
 
 // Weigh also bounds the sum of the weights of the calls in a batch to heaviest; a call that alone is heavier makes a batch of its own. Call it
@@ -74,8 +79,8 @@ func (b *Batcher[In, Out]) Weigh(heaviest int, weight func(In) int) *Batcher[In,
 // wait.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	c := &Call[In, Out]{In: in, ctx: ctx, done: make(chan struct{})}
-	if err := b.add(c); err != nil {
-		return out, err
+	if !b.add(c, MaxWaiting) {
+		return out, ErrFull
 	}
 	select {
 	case <-c.done:
@@ -96,17 +101,33 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	}
 }
 
-func (b *Batcher[In, Out]) add(c *Call[In, Out]) error {
+// Post adds a call for which its caller does not wait, and returns at once. then, unless it is nil, is called with the result, and must not
+// block. No such call is refused, however many wait.
+func (b *Batcher[In, Out]) Post(in In, then func(Out, error)) {
+	b.add(&Call[In, Out]{In: in, ctx: context.Background(), then: then}, math.MaxInt)
+}
+
+// Wait waits until no batch is under way.
+func (b *Batcher[In, Out]) Wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) >= MaxWaiting {
-		return ErrFull
+	for b.underWay > 0 {
+		b.idle.Wait()
+	}
+}
+
+// add adds a call, unless most wait.
+func (b *Batcher[In, Out]) add(c *Call[In, Out], most int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= most {
+		return false
 	}
 	b.waiting = append(b.waiting, c)
 	if b.begin() {
 		go b.work()
 	}
-	return nil
+	return true
 }
 
 // begin reports whether the caller has to run a batch now, which counts as under way then. The caller holds mu.
@@ -133,8 +154,18 @@ func (b *Batcher[In, Out]) work() {
 			if !ran {
 				c.Err = ErrNotRun
 			}
-			close(c.done)
+			c.end()
 		}
+	}
+}
+
+// end passes the result on.
+func (c *Call[In, Out]) end() {
+	switch {
+	case c.done != nil:
+		close(c.done)
+	case c.then != nil:
+		c.then(c.Out, c.Err)
 	}
 }
 
@@ -169,5 +200,9 @@ func (b *Batcher[In, Out]) end() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.underWay--
-	return b.begin()
+	again := b.begin()
+	if b.underWay == 0 {
+		b.idle.Broadcast()
+	}
+	return again
 }

@@ -130,6 +130,37 @@ func TestCallsThatArriveWhileABatchWaitsAreInIt(t *testing.T) {
 	})
 }
 
+// Posted calls are in batches like others, in their order, and none is refused.
+func TestPostedCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, sizes, release := held(batch.MaxWaiting, 1)
+		var results []int // guarded by synctest.Wait
+		for i := range 1 + batch.MaxWaiting + 1 {
+			b.Post(i, func(out int, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				results = append(results, out)
+			})
+			synctest.Wait()
+		}
+		b.Post(0, nil)
+		release()
+		b.Wait()
+		if got, want := sizes(), []int{1, batch.MaxWaiting, 2}; !slices.Equal(got, want) {
+			t.Errorf("batches of %v, want %v", got, want)
+		}
+		if len(results) != 2+batch.MaxWaiting || !slices.IsSorted(results) {
+			t.Errorf("%d results", len(results))
+		}
+	})
+}
+
+func TestWaitOfAnIdleBatcher(t *testing.T) {
+	b, _, _ := held(1, 1)
+	b.Wait()
+}
+
 func TestCallsThatAreNotTakenFail(t *testing.T) {
 	b := batch.NewLate(10, 1, func(context.Context, func() []*batch.Call[int, int]) {})
 	if _, err := b.Do(t.Context(), 0); !errors.Is(err, batch.ErrNotRun) {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// Read reads r to its end. More than most bytes are an error, which says so.
+// Read reads r to its end. More than most bytes are an error.
 func Read(r io.Reader, most int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(content)) > most {

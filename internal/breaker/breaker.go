@@ -56,7 +56,7 @@ func (b *Breaker) Failed() (opened bool) {
 			return false
 		}
 		if n+1 == b.after {
-			b.retryAt.Store(b.now() + b.pause) // before it is open, so that nobody tries at once
+			b.retryAt.Store(b.now() + b.pause) // before it is open, so that no caller probes at once
 		}
 		if b.failures.CompareAndSwap(n, n+1) {
 			return n+1 == b.after

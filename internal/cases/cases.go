@@ -52,7 +52,7 @@ const (
 	maxTimes = 100_000
 )
 
-// Load reads a file of cases. An error says where the file is wrong, and what would be right.
+// Load reads a file of cases. An error names the place in the file, and what would be right.
 func Load(path string) ([]Case, error) {
 	src, err := bounded.File(path, maxFile)
 	if err != nil {

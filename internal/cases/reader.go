@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A reader reads the syntax tree of a file, so that every error says where, and what would be right.
+// A reader reads the syntax tree of a file, so that every error names its place, and what would be right.
 type reader struct{ file string }
 
 func (r *reader) wrong(n ast.Node, format string, args ...any) error {

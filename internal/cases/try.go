@@ -18,12 +18,12 @@ type Failure struct {
 	Text string
 }
 
-// Try sends the requests of a case to rules that have counted nothing yet. Nil: all was as expected. The error says that they could not be tried.
+// Try sends the requests of a case to rules that have counted nothing yet. Nil: all was as expected. An error means that they could not be sent.
 func (c *Case) Try(ctx context.Context, rules *rules.Set) (*Failure, error) {
 	now := c.at
 	clock := func() time.Time { return now }
 	gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{Now: clock}), rules, admission.Options{
-		Secret: []byte("of counters that nobody else sees"), Now: clock,
+		Secret: []byte("of counters that only a test uses"), Now: clock,
 		Timeout:   time.Minute, // of a real clock, and nothing here waits
 		DenyCache: -1,          // or who waits would be refused by the real one
 	})
@@ -78,7 +78,7 @@ func (e *expectation) describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// describe says what came of a request, in the words of expectations.
+// describe states the result of a request, in the words of expectations.
 func describe(d *admission.Decision, err error) string {
 	if err != nil {
 		return fmt.Sprintf("%s (%v)", invalid, err)

@@ -10,7 +10,7 @@
 //   - node: one process of the product, restarted whenever it ends, with its log and its clock
 //   - proxy: between the product and a server, it cuts connections and drops replies
 //   - cluster: all processes and servers of a round
-//   - fault: one way to break a cluster, of which there may be kinds; new faults go into the table in faults.go
+//   - fault: one way to break a cluster, of which there may be kinds; new faults go into the table in faults_test.go
 //   - plan: which faults, when, with which parameters; the same for the same seed
 //   - steps: where the leader of a recovery can be stopped
 //   - leaders: which leader led which epoch, as both databases show it
@@ -20,6 +20,6 @@
 //   - round and summary: the results
 //
 // A plan never destroys both copies of an order before its commit: the one in Redis and the one in the memory of the API that
-// accepted it. Before a fault that destroys one, the round waits until the other copies are safe (safety.go). Rounds with that
+// accepted it. Before a fault that destroys one, the round waits until the other copies are safe (safety_test.go). Rounds with that
 // double fault are a separate kind, whose losses are counted and are no failure.
 package chaos

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidegate/tidegate/internal/published"
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 )
 
 // checkAPI returns errors about combinations of settings that are each valid.
-func (c *Config) checkAPI(t told) []error {
+func (c *Config) checkAPI(t values) []error {
 	if t == nil {
 		return nil
 	}
@@ -35,7 +36,13 @@ func (c *Config) checkAPI(t told) []error {
 			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses neither; set both, or leave %[1]s out", name))
 		}
 	}
-	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"JWT_SECRET", "JWT_JWKS_URL"}, {"JWT_JWKS_URL", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}, {"METRICS_TOKEN", "TOKENS_FILE"}} {
+	for _, pair := range [][2]string{
+		{"JWT_SECRET", "JWT_JWKS_FILE"},
+		{"JWT_SECRET", "JWT_JWKS_URL"},
+		{"JWT_JWKS_URL", "JWT_JWKS_FILE"},
+		{"INTERNAL_TOKEN", "TOKENS_FILE"},
+		{"METRICS_TOKEN", "TOKENS_FILE"},
+	} {
 		if t.has(pair[0]) && t.has(pair[1]) {
 			wrong = append(wrong, fmt.Errorf("%s and %s must not both be set", pair[0], pair[1]))
 		}
@@ -58,7 +65,7 @@ var secretVariables = []string{
 
 // checkDifferent returns errors about secrets that are the same: whoever gets one for its purpose, such as the service that signs users' tokens,
 // would have the rights of the other.
-func checkDifferent(t told) (wrong []error) {
+func checkDifferent(t values) (wrong []error) {
 	for i, name := range secretVariables {
 		for _, other := range secretVariables[:i] {
 			if t.has(name) && t[name] == t[other] && !strings.HasSuffix(name, "_URL") {
@@ -71,37 +78,37 @@ func checkDifferent(t told) (wrong []error) {
 }
 
 // checkPublished returns errors about secrets that are published in this repository.
-func (c *Config) checkPublished(t told) (wrong []error) {
+func (c *Config) checkPublished(t values) (wrong []error) {
 	for _, name := range secretVariables {
 		switch {
-		case !published.Is(t[name]):
+		case !auth.IsPublished(t[name]):
 		case c.AllowDemo:
 			c.DemoSecrets = append(c.DemoSecrets, name)
 		default:
 			wrong = append(wrong, fmt.Errorf("%s must not contain a secret published in Tidegate's repository (value not shown): set your own "+
-				"(openssl rand -hex 32 makes one), or set ALLOW_DEMO_SECRETS=true where nobody else can reach the programs", name))
+				"(openssl rand -hex 32 makes one), or set ALLOW_DEMO_SECRETS=true where only you can reach the programs", name))
 		}
 	}
 	return wrong
 }
 
 // checkCaptcha returns errors about missing settings of a third-party provider, and about settings that no provider uses.
-func (c *Config) checkCaptcha(t told) (wrong []error) {
+func (c *Config) checkCaptcha(t values) (wrong []error) {
 	if c.Captcha == "" { // its own error has been reported
 		return nil
 	}
 	for _, name := range []string{"CAPTCHA_SITE_KEY", "CAPTCHA_SECRET", "CAPTCHA_HOSTNAMES"} {
 		switch {
-		case c.Captcha == CaptchaOwn && t.has(name):
-			wrong = append(wrong, fmt.Errorf("%s must not be set with CAPTCHA=altcha: set CAPTCHA to turnstile, hcaptcha or recaptcha, or leave it out", name))
-		case c.Captcha != CaptchaOwn && !t.has(name):
+		case c.Captcha == captcha.Own && t.has(name):
+			wrong = append(wrong, fmt.Errorf("%s must not be set with CAPTCHA=altcha: set CAPTCHA to %s, or leave it out", name, captchas))
+		case c.Captcha != captcha.Own && !t.has(name):
 			wrong = append(wrong, fmt.Errorf("%s is required with CAPTCHA=%s", name, c.Captcha))
 		}
 	}
 	return wrong
 }
 
-func (c *Config) checkWorker(t told) []error {
+func (c *Config) checkWorker(t values) []error {
 	if t == nil {
 		return nil
 	}
@@ -112,7 +119,7 @@ func (c *Config) checkWorker(t told) []error {
 	return c.checkStores(t)
 }
 
-func (c *Config) checkStores(t told) []error {
+func (c *Config) checkStores(t values) []error {
 	if c.Queue == "" {
 		c.Queue = c.Redis
 	}

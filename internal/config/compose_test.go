@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tidegate/tidegate/captcha"
 )
 
 // Settings in .env, or in the environment of docker compose, reach the programs that read them.
@@ -44,7 +46,7 @@ func TestContainers(t *testing.T) {
 	if _, err := Worker(nil, environment("worker", nil), os.Stderr); err != nil {
 		t.Error(err)
 	}
-	if c, err := API(nil, environment("api", nil), os.Stderr); err != nil || c.Captcha != CaptchaOwn || c.HistoryDays != 90 {
+	if c, err := API(nil, environment("api", nil), os.Stderr); err != nil || c.Captcha != captcha.Own || c.HistoryDays != 90 {
 		t.Errorf("%+v %v", c, err)
 	}
 	more := map[string]string{

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/dialects/koala"
 	"github.com/tidegate/tidegate/internal/loglimit"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/internal/tracing"
@@ -91,8 +92,8 @@ const (
 	IdentityHeader = "header"
 )
 
-// CaptchaOwn is the self-hosted provider of challenges.
-const CaptchaOwn = "altcha"
+// captchas are the third-party providers of challenges, as a text.
+var captchas = alternatives(captcha.Providers())
 
 // Embedded reports whether the program runs without Redis and Postgres.
 func (c *Config) Embedded() bool { return c.Redis == "" }
@@ -151,10 +152,10 @@ func (c *Config) settings() []setting {
 		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated; * for all", "", false, origins(&c.CORSOrigins)},
 		{"CORS_HEADERS", "request header fields that these pages may send besides those of this API and of tracing, comma-separated", "", false, fields(&c.CORSHeaders)},
 
-		{"CAPTCHA", "CAPTCHA provider: altcha (self-hosted proof of work), turnstile, hcaptcha or recaptcha", CaptchaOwn, false, oneOf(&c.Captcha, CaptchaOwn, "turnstile", "hcaptcha", "recaptcha")},
-		{"CAPTCHA_SITE_KEY", "site key of turnstile, hcaptcha or recaptcha", "", false, text(&c.CaptchaSiteKey)},
-		{"CAPTCHA_SECRET", "secret of turnstile, hcaptcha or recaptcha", "", false, c.CaptchaSecret.given},
-		{"CAPTCHA_HOSTNAMES", "hostnames of the pages with turnstile, hcaptcha or recaptcha, comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
+		{"CAPTCHA", "CAPTCHA provider: altcha (self-hosted proof of work), " + captchas, captcha.Own, false, oneOf(&c.Captcha, append([]string{captcha.Own}, captcha.Providers()...)...)},
+		{"CAPTCHA_SITE_KEY", "site key of " + captchas, "", false, text(&c.CaptchaSiteKey)},
+		{"CAPTCHA_SECRET", "secret of " + captchas, "", false, c.CaptchaSecret.given},
+		{"CAPTCHA_HOSTNAMES", "hostnames of the pages with " + captchas + ", comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
 
 		{"INTERNAL_TOKEN", "token of a single operator, at least 16 characters", "", false, c.InternalToken.atLeast(16)},
 		{"METRICS_TOKEN", "token that may only read /metrics of the internal listener; requires INTERNAL_TOKEN", "", false, c.MetricsToken.atLeast(16)},
@@ -168,7 +169,7 @@ func (c *Config) settings() []setting {
 		{"KOALA_ZONE", "time zone in which the days of KOALA_FILE begin", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key from which all keyed hashes and signatures are derived, at least 32 characters (default of the embedded server: generated, kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"SECRET_PREVIOUS", "second SECRET while it is changed: accepted in signatures, never used for new ones", "", false, c.PreviousSecret.atLeast(32)},
-		{"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that nobody else can reach", "false", true, boolean(&c.AllowDemo)},
+		{"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that only you can reach", "false", true, boolean(&c.AllowDemo)},
 		{"NAMESPACE", "prefix of keys and channels in Redis, and of the names of queues there, whose keys and channel begin with asynq:", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "minimum durability of an order in Redis before it is accepted: memory, everysec, fsync or replicated (default: as Redis is configured)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"MAX_REMEMBERED", "maximum number of uncommitted orders that an API keeps in memory; it also keeps so many committed ones", "100000", false, number(&c.MaxRemembered, 1000, 100_000_000)},
@@ -192,14 +193,14 @@ var ErrVersion = errors.New("version requested")
 // API reads the settings of the API program. The error lists everything that is wrong, or is flag.ErrHelp after the help was written, or
 // ErrVersion.
 func API(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
-	c, told, wrong := read("api", args, getenv, stderr, func(setting) bool { return true })
-	return c.unless(append(append(wrong, c.checkAPI(told)...), c.checkPublished(told)...))
+	c, given, wrong := read("api", args, getenv, stderr, func(setting) bool { return true })
+	return c.unless(append(append(wrong, c.checkAPI(given)...), c.checkPublished(given)...))
 }
 
 // Worker reads the settings of the worker program; otherwise it is like API.
 func Worker(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
-	c, told, wrong := read("worker", args, getenv, stderr, func(s setting) bool { return s.worker })
-	return c.unless(append(append(wrong, c.checkWorker(told)...), c.checkPublished(told)...))
+	c, given, wrong := read("worker", args, getenv, stderr, func(s setting) bool { return s.worker })
+	return c.unless(append(append(wrong, c.checkWorker(given)...), c.checkPublished(given)...))
 }
 
 func (c *Config) unless(wrong []error) (*Config, error) {
@@ -209,13 +210,13 @@ func (c *Config) unless(wrong []error) (*Config, error) {
 	return c, nil
 }
 
-// told is the value given for each variable, by flag or environment; an empty value counts as not given.
-type told map[string]string
+// values holds the value given for each variable, by flag or environment; an empty value counts as not given.
+type values map[string]string
 
-func (t told) has(name string) bool { return t[name] != "" }
+func (t values) has(name string) bool { return t[name] != "" }
 
-func read(program string, args []string, getenv func(string) string, stderr io.Writer, wanted func(setting) bool) (*Config, told, []error) {
-	c, given := new(Config), told{}
+func read(program string, args []string, getenv func(string) string, stderr io.Writer, wanted func(setting) bool) (*Config, values, []error) {
+	c, given := new(Config), values{}
 	flags := flag.NewFlagSet(program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the caller prints the error
 	settings := c.settings()

@@ -94,8 +94,8 @@ func TestSecretsInFiles(t *testing.T) {
 		"SECRET": string(c.Secret), "SECRET_PREVIOUS": string(c.PreviousSecret), "JWT_SECRET": string(c.JWTSecret), "INTERNAL_TOKEN": string(c.InternalToken),
 		"METRICS_TOKEN": string(c.MetricsToken), "CAPTCHA_SECRET": string(c.CaptchaSecret), "REDIS_URL": string(c.Redis), "QUEUE_REDIS_URL": string(c.Queue), "DATABASE_URL": string(c.Database),
 	} {
-		if got != want[name] {
-			t.Errorf("%s is %q, want %q", name, got, want[name])
+		if got != want[name] || got == "" {
+			t.Errorf("%s is %q, want %q of a file", name, got, want[name])
 		}
 	}
 	if len(c.Warnings) > 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/tidegate/tidegate/redisclient"
 )
 
-// Each function here returns a function that parses a value into one field. Its error shows the value, unless that is secret, and says
+// Each function here returns a function that parses a value into one field. Its error shows the value, unless that is secret, and
 // what would be right.
 
 func text(field *string) func(string) error {
@@ -78,6 +78,12 @@ func oneOf(field *string, words ...string) func(string) error {
 		*field = value
 		return nil
 	}
+}
+
+// alternatives returns "a, b or c".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func level(field *slog.Level) func(string) error {

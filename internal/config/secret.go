@@ -55,7 +55,7 @@ func (s *Secret) given(value string) error {
 const fileSuffix = "_FILE" // of variables that name the file of a secret
 
 // readSecrets reads the secrets that are given as files, and notes which can be read by others.
-func (c *Config) readSecrets(flags *flag.FlagSet, given told) (wrong []error) {
+func (c *Config) readSecrets(flags *flag.FlagSet, given values) (wrong []error) {
 	asFlag := make(map[string]bool)
 	flags.Visit(func(f *flag.Flag) { asFlag[f.Name] = true })
 	for _, name := range secretVariables {

@@ -23,7 +23,7 @@ func Checked(t testing.TB, d *Document, h http.Handler) http.Handler {
 			t.Errorf("%s %s: %v", method, target.RequestURI(), err)
 		}
 		for _, wrong := range d.Mismatches(method, &target, seen.status, seen.header, body) {
-			t.Errorf("%s %s answers %d, and its document says otherwise: %s", method, target.RequestURI(), seen.status, wrong)
+			t.Errorf("%s %s answers %d, which contradicts its document: %s", method, target.RequestURI(), seen.status, wrong)
 		}
 	})
 }

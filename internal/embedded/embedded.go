@@ -21,6 +21,8 @@ import (
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/asynqueue"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/orders/sqlite"
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -46,9 +48,9 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		return err
 	}
 	defer data.close()
-	told := *cfg
-	if told.Secret == "" {
-		if told.Secret, err = data.secret(); err != nil {
+	completed := *cfg
+	if completed.Secret == "" {
+		if completed.Secret, err = data.secret(); err != nil {
 			return err
 		}
 	}
@@ -70,8 +72,11 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 
 	measured := serve.Metrics(r)
 	store := sqlite.New(db)
-	svc, err := orders.Open(ctx, r.Decisions, store,
-		orders.Options{Namespace: told.Namespace, Queue: r.Queue, Timeout: decideWithin, EphemeralRedis: true, MaxRemembered: told.MaxRemembered, Program: "embedded", Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
+	svc, err := shop.Open(ctx, r.Decisions, store, asynqueue.New(r.Queue),
+		shop.Options{
+			Namespace: completed.Namespace, Timeout: decideWithin, EphemeralRedis: true, MaxRemembered: completed.MaxRemembered,
+			Program: "embedded", Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
+		})
 	if err != nil {
 		return err
 	}
@@ -79,8 +84,9 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
 		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc,
-		Linger: serve.Linger, KeepAlive: told.KeepAlive, Servers: 2 * r.Conns /* both ends */, Settle: func(ctx context.Context) error { return settle(ctx, svc) },
-		Ready: func(addrs map[string]string) { listening <- addrs },
+		Linger: serve.Linger, KeepAlive: completed.KeepAlive, Servers: 2 * r.Conns, // both ends
+		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
+		Ready:  func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {
 			sale, err := openSample(ctx, svc)
 			if err != nil {
@@ -97,7 +103,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			return nil
 		}},
 	}
-	if err := p.AddHTTP(ctx, &told, serve.HTTP{
+	if err := p.AddHTTP(ctx, &completed, serve.HTTP{
 		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db), Rooms: waitingroom.SQLite(db, store.Writing()),
 		Failures: login.NewMemoryStore(), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {
@@ -107,7 +113,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 }
 
 // openSample waits until orders can be placed, and creates a sample sale if there is none.
-func openSample(ctx context.Context, svc *orders.Service) (string, error) {
+func openSample(ctx context.Context, svc *shop.Service) (string, error) {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := until(within, svc.Ready); err != nil {
@@ -122,7 +128,7 @@ func openSample(ctx context.Context, svc *orders.Service) (string, error) {
 }
 
 // settle waits until every accepted order is committed or a dead letter, which only an operator can resolve.
-func settle(ctx context.Context, svc *orders.Service) error {
+func settle(ctx context.Context, svc *shop.Service) error {
 	return until(ctx, func(ctx context.Context) error {
 		all, err := svc.Sales(ctx, "", 0)
 		if err != nil {
@@ -137,7 +143,7 @@ func settle(ctx context.Context, svc *orders.Service) error {
 			dead[letters[i].Reservation.ID] = true
 		}
 		for _, sale := range all {
-			q := orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Status: orders.StatusAccepted, Limit: len(dead) + 1}
+			q := shop.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Status: orders.StatusAccepted, Limit: len(dead) + 1}
 			waiting, err := svc.Orders(ctx, q)
 			if err != nil {
 				return err

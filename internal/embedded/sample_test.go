@@ -6,33 +6,34 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
-// shop holds sales as orders.Service does.
-type shop []orders.SaleStatus
+// fakeSales holds sales as shop.Service does.
+type fakeSales []shop.SaleStatus
 
-func (s *shop) Sales(context.Context, string, int) ([]orders.SaleStatus, error) { return *s, nil }
+func (s *fakeSales) Sales(context.Context, string, int) ([]shop.SaleStatus, error) { return *s, nil }
 
-func (s *shop) PutSale(_ context.Context, d orders.Definition) (orders.SaleStatus, bool, error) {
+func (s *fakeSales) PutSale(_ context.Context, d orders.Definition) (shop.SaleStatus, bool, error) {
 	def, err := d.Sale()
 	if err != nil {
-		return orders.SaleStatus{}, false, err
+		return shop.SaleStatus{}, false, err
 	}
-	*s = append(*s, orders.SaleStatus{Sale: def, State: orders.StateScheduled})
-	return orders.SaleStatus{}, true, nil
+	*s = append(*s, shop.SaleStatus{Sale: def, State: orders.StateScheduled})
+	return shop.SaleStatus{}, true, nil
 }
 
-func (s *shop) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
+func (s *fakeSales) SetSwitch(_ context.Context, sale string, to orders.Switch) (shop.SaleStatus, error) {
 	for i := range *s {
 		if (*s)[i].ID == sale && to == orders.SwitchOpen {
 			(*s)[i].State = orders.StateOpen
 		}
 	}
-	return orders.SaleStatus{}, nil
+	return shop.SaleStatus{}, nil
 }
 
 func TestSampleSale(t *testing.T) {
-	var s shop
+	var s fakeSales
 	for i, step := range []struct {
 		before func()
 		want   string

@@ -27,8 +27,8 @@ func At(kind error, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Because returns e with its cause.
-func (e *Error) Because(cause error) *Error {
+// WithCause sets the cause of e and returns e.
+func (e *Error) WithCause(cause error) *Error {
 	e.Cause = cause
 	return e
 }

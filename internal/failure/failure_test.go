@@ -20,9 +20,9 @@ func TestError(t *testing.T) {
 	}{
 		{failure.New(conflict, "sale %s is closed", "a"), "shop: conflict: sale a is closed", "sale a is closed", false},
 		{failure.At(conflict, "Stock", "is %d, and must be 1 or more", 0), "shop: conflict: Stock is 0, and must be 1 or more", "Stock is 0, and must be 1 or more", false},
-		{failure.New(late, "by a day").Because(io.EOF), "shop: conflict: late: by a day: EOF", "by a day", true},
+		{failure.New(late, "by a day").WithCause(io.EOF), "shop: conflict: late: by a day: EOF", "by a day", true},
 		{&failure.Error{Kind: conflict, RetryAfter: time.Second}, "shop: conflict", "", false},
-		{(&failure.Error{Kind: conflict}).Because(io.EOF), "shop: conflict: EOF", "", true},
+		{(&failure.Error{Kind: conflict}).WithCause(io.EOF), "shop: conflict: EOF", "", true},
 	} {
 		wrapped := fmt.Errorf("put: %w", tt.err)
 		found, ok := errors.AsType[*failure.Error](wrapped)

@@ -3,7 +3,7 @@
 -- KEYS[1]  …:runs          ZSET    bans of the last minute by their time (µs): those that were run, and first orders while the breaker was
 --                                  open; a minute
 -- KEYS[2]  …:open          STRING  exists while the breaker is open; a minute
--- KEYS[3]  …:told:<target> STRING  exists while the firewall may have the target
+-- KEYS[3]  …:sent:<target> STRING  exists while the firewall may have the target
 -- ARGV[1]  maximum number of runs within a minute
 -- ARGV[2]  first: the first request for this ban; again: it was held back, or the program failed; free: the firewall should have the ban
 --          already, so it does not count
@@ -17,14 +17,14 @@
 --
 -- Must be atomic: of two workers that both see room for one run, both would run.
 
-local runs, open, told = unpack(KEYS)
+local runs, open, sent = unpack(KEYS)
 local most, kind = tonumber(ARGV[1]), ARGV[2]
 local minute = 60000000
 
 -- Everything is read before the first write.
 local left = redis.call('PTTL', open)
 if kind == 'free' then
-  if left > 0 and redis.call('EXISTS', told) == 0 then return { left, 0, left } end -- it is one of those held back
+  if left > 0 and redis.call('EXISTS', sent) == 0 then return { left, 0, left } end -- it is one of those held back
 else
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
@@ -52,5 +52,5 @@ else
   if left > 0 then return { left, opened, left } end
   if full then return { math.max(1, math.ceil((oldest + minute - now) / 1000)), 0, 0 } end
 end
-redis.call('SET', told, 1, 'PX', ARGV[3])
+redis.call('SET', sent, 1, 'PX', ARGV[3])
 return { 0, 0, 0 }

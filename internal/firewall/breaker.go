@@ -3,8 +3,7 @@ package firewall
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
-	"errors"
+	"embed"
 	"fmt"
 	"time"
 
@@ -15,9 +14,9 @@ import (
 )
 
 //go:embed allow.lua
-var allowLua string
+var files embed.FS
 
-var allowScript = redisscript.Repeatable(redisscript.Try + allowLua)
+var allowScript = redisscript.Repeatable("firewall allow", redisscript.Join(files, "try", "allow"))
 
 // asking is how a ban is requested. allow.lua uses the same words.
 type asking string
@@ -39,13 +38,13 @@ type breaker struct {
 
 // newBreaker returns a breaker whose keys have one hash tag, so that one script may use them:
 //
-//	<namespace>:{ban-script}:runs, :open, :told:<kind>:<value>   see allow.lua
+//	<namespace>:{ban-script}:runs, :open, :sent:<kind>:<value>   see allow.lua
 func newBreaker(rdb redis.UniversalClient, namespace string) *breaker {
 	return &breaker{rdb, namespace + ":{ban-script}:"}
 }
 
-func (b *breaker) told(t bans.Target) string {
-	return b.prefix + "told:" + string(t.Kind) + ":" + t.Value
+func (b *breaker) sentKey(t bans.Target) string {
+	return b.prefix + "sent:" + string(t.Kind) + ":" + t.Value
 }
 
 // An answer is a decision of the breaker.
@@ -57,30 +56,28 @@ type answer struct {
 
 // allow decides whether the program may be run for a ban with this much time left.
 func (b *breaker) allow(ctx context.Context, t bans.Target, left time.Duration, how asking, perMinute int) (answer, error) {
-	keys := []string{b.prefix + "runs", b.prefix + "open", b.told(t)}
-	n, err := allowScript.Run(ctx, b.rdb, keys, perMinute, string(how), (seconds(left)+firewallLag)*1000, rand.Text()).Int64Slice()
-	if err == nil && len(n) != 3 {
-		err = errors.New("wrong reply")
-	}
-	if err != nil {
+	keys := []string{b.prefix + "runs", b.prefix + "open", b.sentKey(t)}
+	r := allowScript.Run(ctx, b.rdb, keys, perMinute, string(how), (seconds(left)+firewallLag)*1000, rand.Text())
+	a := answer{time.Duration(r.Int()) * time.Millisecond, r.Int() == 1, time.Duration(r.Int()) * time.Millisecond}
+	if err := r.Expect(0); err != nil {
 		return answer{}, fmt.Errorf("firewall: ask the breaker: %w", err)
 	}
-	return answer{time.Duration(n[0]) * time.Millisecond, n[1] == 1, time.Duration(n[2]) * time.Millisecond}, nil
+	return a, nil
 }
 
-// knows reports whether the firewall may have a target.
-func (b *breaker) knows(ctx context.Context, t bans.Target) (bool, error) {
-	n, err := b.rdb.Exists(ctx, b.told(t)).Result()
+// sent reports whether the firewall may have a target.
+func (b *breaker) sent(ctx context.Context, t bans.Target) (bool, error) {
+	n, err := b.rdb.Exists(ctx, b.sentKey(t)).Result()
 	if err != nil {
-		return false, fmt.Errorf("firewall: what the firewall knows: %w", err)
+		return false, fmt.Errorf("firewall: check the entry of a target: %w", err)
 	}
 	return n > 0, nil
 }
 
 // forget records that the firewall no longer has a target.
 func (b *breaker) forget(ctx context.Context, t bans.Target) error {
-	if err := b.rdb.Del(ctx, b.told(t)).Err(); err != nil {
-		return fmt.Errorf("firewall: what the firewall knows: %w", err)
+	if err := b.rdb.Del(ctx, b.sentKey(t)).Err(); err != nil {
+		return fmt.Errorf("firewall: delete the entry of a target: %w", err)
 	}
 	return nil
 }

@@ -121,11 +121,11 @@ func TestHeard(t *testing.T) {
 		{answer{time.Minute, true, time.Minute}, "more than per_minute"},
 		{answer{time.Second, false, time.Second}, ""},
 		{answer{time.Second, false, 0}, ""},
-		{answer{}, "told again"},
+		{answer{}, "to the firewall again"},
 		{answer{}, ""},
 	} {
 		log.Reset()
-		if w.heard(t.Context(), step.answer); (log.Len() > 0) != (step.said != "") || !strings.Contains(log.String(), step.said) {
+		if w.observe(t.Context(), step.answer); (log.Len() > 0) != (step.said != "") || !strings.Contains(log.String(), step.said) {
 			t.Errorf("%+v: %q, want %q", step.answer, log.String(), step.said)
 		}
 	}

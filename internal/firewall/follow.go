@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,7 +26,11 @@ const (
 
 // Run works until ctx ends. It does nothing while the rules configure no program, or one that cannot be run.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.alone.Close()
+	holding, stop := context.WithCancel(context.WithoutCancel(ctx)) // the last task needs its permit
+	var held sync.WaitGroup
+	defer held.Wait()
+	defer stop()
+	held.Go(func() { _ = w.alone.Run(holding) })
 	if err := w.awaitScript(ctx); err != nil {
 		return err
 	}
@@ -47,7 +52,7 @@ func (w *Worker) awaitScript(ctx context.Context) error {
 		err := runnable(script)
 		if err != nil && warned != rules {
 			warned = rules
-			w.log.Warn("bans: the program of bans.run cannot be run, the firewall is not told until it can", "error", err)
+			w.log.Warn("bans: the program of bans.run cannot be run; the firewall receives no bans until it can", "error", err)
 		}
 		return err == nil
 	})
@@ -73,16 +78,16 @@ type pass struct {
 // another one.
 func (w *Worker) follow(ctx context.Context) error {
 	var (
-		p    pass
-		said string
+		p        pass
+		reported string
 	)
 	return periodic.Until(ctx, rulesEvery, func() bool {
 		err := w.step(ctx, &p)
 		switch {
 		case err == nil || ctx.Err() != nil:
-			said = ""
-		case err.Error() != said:
-			said = err.Error()
+			reported = ""
+		case err.Error() != reported:
+			reported = err.Error()
 			w.log.Warn("bans: the firewall does not know all of them yet", "error", err)
 		}
 		return false
@@ -146,7 +151,7 @@ func (w *Worker) tell(ctx context.Context, since *int64, how asking, which func(
 			err := w.turn(ctx, b.Target, how)
 			var held *heldBack
 			if errors.Is(err, errScript) || errors.As(err, &held) {
-				w.log.Info("bans: the firewall was not told, which is tried again", "error", err)
+				w.log.Info("bans: could not send a change to the firewall; will retry", "error", err)
 				id := fmt.Sprintf("%s:%s:again-%d", b.Kind, b.Value, b.Change)
 				err = enqueue(ctx, w.client, w.opts.Namespace, id, payload{b.Kind, b.Value, true}, time.Until(b.Until))
 			}

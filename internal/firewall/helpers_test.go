@@ -118,7 +118,6 @@ func (s *site) worker(proxies ...netip.Prefix) *Worker {
 		s.t.Fatal(err)
 	}
 	w.retry = func(int) time.Duration { return 0 }
-	s.t.Cleanup(func() { w.alone.Close() })
 	return w
 }
 

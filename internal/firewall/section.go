@@ -3,8 +3,6 @@ package firewall
 import (
 	"path"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/rulesfile"
 )
@@ -23,8 +21,8 @@ type Script struct {
 	Widest6   int      // the same for IPv6
 }
 
-// Section is the section `bans` of the rules file, but for its key allow, which package rules parses.
-var Section = rulesfile.NewSection("bans", parse)
+// Section is the section `bans` of the rules file, but for its key allow, which package rules reads.
+var Section = rulesfile.NewSection("bans", read)
 
 // scriptOf returns the script of the file. Rules whose section is invalid have none; there are none where Section was given to rules.Load.
 func scriptOf(set *rules.Set) Script {
@@ -32,29 +30,23 @@ func scriptOf(set *rules.Set) Script {
 	return script
 }
 
-func parse(f *rulesfile.File, n ast.Node) (script Script, err error) {
+func read(n *rulesfile.Node) (script Script, err error) {
 	script = Script{PerMinute: defaultPerMinute, Widest4: defaultWidest4, Widest6: defaultWidest6}
-	number := func(key string, to *int, least, most int) rulesfile.Field {
-		return rulesfile.Key(key, func(_, n ast.Node) (err error) {
-			*to, err = f.Number(n, key, least, most)
-			return err
-		})
-	}
-	err = f.Mapping(n, "bans", append(rulesfile.Others("allow"),
-		rulesfile.Key("run", func(_, n ast.Node) error {
-			return f.List(n, "run", func(n ast.Node) error {
-				arg, err := f.Text(n, "an argument of run")
+	err = n.Fields("bans", append(rulesfile.Others("allow"),
+		rulesfile.Key("run", func(_, n *rulesfile.Node) error {
+			return n.List("run", func(n *rulesfile.Node) error {
+				arg, err := n.Text("an argument of run")
 				if err == nil && len(script.Argv) == 0 && !path.IsAbs(arg) {
-					err = f.Wrong(n, "run should begin with the absolute path of a program, here is %.60q", arg)
+					err = n.Wrong("run should begin with the absolute path of a program, here is %.60q", arg)
 				}
 				script.Argv = append(script.Argv, arg)
 				return err
 			})
 		}),
-		number("per_minute", &script.PerMinute, 1, 100_000),
+		rulesfile.Number("per_minute", &script.PerMinute, 1, 100_000),
 		// No ban is of a wider network, and none of a narrower one, see bans.ParseTarget.
-		number("widest_v4", &script.Widest4, 8, 32),
-		number("widest_v6", &script.Widest6, 16, 64),
+		rulesfile.Number("widest_v4", &script.Widest4, 8, 32),
+		rulesfile.Number("widest_v6", &script.Widest6, 16, 64),
 	)...)
 	return script, err
 }

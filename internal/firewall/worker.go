@@ -63,7 +63,7 @@ type Worker struct {
 	refused map[bans.Target]int64 // guarded by mu: changes already logged
 }
 
-// NewWorker starts no goroutine. Run closes what NewWorker opened.
+// NewWorker starts no goroutine.
 func NewWorker(opts WorkerOptions) (*Worker, error) {
 	// A separate namespace: an operator's definition of a semaphore must not allow two concurrent runs.
 	alone, err := semaphore.New(opts.Redis, "ban-script", semaphore.Options{Limit: 1, Namespace: opts.Namespace + "-bans"})
@@ -138,7 +138,7 @@ func (w *Worker) failed(ctx context.Context, _ *asynq.Task, err error) {
 	if errors.As(err, &held) || ctx.Err() != nil {
 		return
 	}
-	w.log.WarnContext(ctx, "bans: the firewall was not told, which is tried again", "error", err) // contains the target
+	w.log.WarnContext(ctx, "bans: could not send a change to the firewall; will retry", "error", err) // contains the target
 }
 
 // handle processes a task.
@@ -169,9 +169,12 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 
 // turn updates the firewall for a target, under the permit.
 func (w *Worker) turn(ctx context.Context, target bans.Target, how asking) error {
-	permit, err := w.alone.Acquire(ctx)
+	permit, full, err := w.alone.Acquire(ctx)
+	if full != nil {
+		err = ctx.Err()
+	}
 	if err != nil {
-		return fmt.Errorf("firewall: %w", err)
+		return fmt.Errorf("firewall: wait for the permit: %w", err)
 	}
 	defer func() { _ = permit.Release() }() // on error the lease expires
 	ctx, cancel := permit.WithContext(ctx)
@@ -222,10 +225,10 @@ func (w *Worker) apply(ctx context.Context, b *bans.Ban, left time.Duration, how
 		}
 		// A ban that is now refused must be removed if the firewall has it, and so must one that has ended earlier than the firewall
 		// expects.
-		if knows, err := w.breaker.knows(ctx, b.Target); err != nil || !knows {
+		if sent, err := w.breaker.sent(ctx, b.Target); err != nil || !sent {
 			return err
 		}
-		w.log.InfoContext(ctx, "bans: the firewall still knows", "target", written(p), "why_not", why)
+		w.log.InfoContext(ctx, "bans: removing an entry from the firewall", "target", written(p), "why_not", why)
 	}
 	if err := w.run(ctx, script, "unban", p); err != nil {
 		return err
@@ -240,7 +243,7 @@ func (w *Worker) ban(ctx context.Context, rules *rules.Set, b *bans.Ban, p netip
 		return err
 	}
 	if how != free {
-		w.heard(ctx, a)
+		w.observe(ctx, a)
 	}
 	if a.wait > 0 {
 		w.runs.WithLabelValues("ban", "postponed").Inc()
@@ -249,8 +252,8 @@ func (w *Worker) ban(ctx context.Context, rules *rules.Set, b *bans.Ban, p netip
 	return w.run(ctx, script, "ban", p, fmt.Sprint(seconds(left)), string(reasonOf(b, rules)))
 }
 
-// heard records the state of the breaker.
-func (w *Worker) heard(ctx context.Context, a answer) {
+// observe records the state of the breaker.
+func (w *Worker) observe(ctx context.Context, a answer) {
 	if a.wait > 0 && a.open == 0 {
 		return // it is closed, and there is no room yet
 	}
@@ -260,10 +263,10 @@ func (w *Worker) heard(ctx context.Context, a answer) {
 	}
 	switch before := w.opened.Swap(until); {
 	case a.opened:
-		w.log.WarnContext(ctx, "bans: more than per_minute, so the firewall is told of no more until a minute has passed without; "+
+		w.log.WarnContext(ctx, "bans: more than per_minute; no more are sent to the firewall until a minute has passed without; "+
 			"they are in force all the same")
 	case before > 0 && a.wait == 0:
-		w.log.InfoContext(ctx, "bans: the firewall is told again")
+		w.log.InfoContext(ctx, "bans: sending bans to the firewall again")
 	}
 }
 
@@ -299,5 +302,5 @@ func (w *Worker) refuse(ctx context.Context, b *bans.Ban, p netip.Prefix, why st
 		clear(w.refused)
 	}
 	w.refused[b.Target] = b.Change
-	w.log.WarnContext(loglimit.Keep(ctx), "bans: the firewall is not told", "target", written(p), "why", why)
+	w.log.WarnContext(loglimit.Keep(ctx), "bans: not sent to the firewall", "target", written(p), "why", why)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/sqltime"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // A Change is what an operator asked for.
@@ -28,9 +28,9 @@ func (h *History) Changes() Changes { return Changes{h} }
 
 // Record keeps a change.
 func (c Changes) Record(ctx context.Context, e Change) error {
-	_, err := c.h.db.ExecContext(ctx, `
+	_, err := c.h.db.Exec(ctx, `
 		INSERT INTO audit_events (id, at, actor, action, target, detail, outcome, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		e.ID, c.h.write(e.At), e.Actor, e.Action, e.Target, e.Detail, e.Outcome, e.RequestID)
+		e.ID, e.At, e.Actor, e.Action, e.Target, e.Detail, e.Outcome, e.RequestID)
 	if err != nil {
 		return fmt.Errorf("history: record %s: %w", e.Action, err)
 	}
@@ -42,6 +42,6 @@ func (c Changes) Record(ctx context.Context, e Change) error {
 func (c Changes) List(ctx context.Context, after string, limit int) ([]Change, error) {
 	p := page{columns: "id, at, actor, action, target, detail, outcome, request_id", table: "audit_events", after: after, limit: limit}
 	return list(ctx, c.h, p, func(e *Change) []any {
-		return []any{&e.ID, (*sqltime.Time)(&e.At), &e.Actor, &e.Action, &e.Target, &e.Detail, &e.Outcome, &e.RequestID}
+		return []any{&e.ID, (*sqldb.Time)(&e.At), &e.Actor, &e.Action, &e.Target, &e.Detail, &e.Outcome, &e.RequestID}
 	})
 }

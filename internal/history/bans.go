@@ -2,10 +2,9 @@ package history
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/internal/sqltime"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // Bans are who was banned or let in again, when, for how long and why.
@@ -18,12 +17,12 @@ var _ bans.History = Bans{}
 
 // Record implements bans.History: all events are kept, or none, and one that is kept already is not kept again.
 func (b Bans) Record(ctx context.Context, events []bans.Event) error {
-	return b.h.record(ctx, len(events), func(tx *sql.Tx, i int) error {
+	return b.h.record(ctx, len(events), func(tx sqldb.Conn, i int) error {
 		e := &events[i]
-		_, err := tx.ExecContext(ctx, `
+		_, err := tx.Exec(ctx, `
 			INSERT INTO ban_events (id, at, lifted, kind, value, reason, rule, since, until, times)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING`,
-			e.ID, b.h.write(e.At), e.Lifted, string(e.Kind), e.Value, e.Reason, e.Rule, b.h.write(e.Since), b.h.write(e.Until), e.Times)
+			e.ID, e.At, e.Lifted, string(e.Kind), e.Value, e.Reason, e.Rule, e.Since, e.Until, e.Times)
 		return err
 	})
 }
@@ -34,7 +33,7 @@ func (b Bans) List(ctx context.Context, after string, limit int) ([]bans.Event, 
 	p := page{columns: "id, at, lifted, kind, value, reason, rule, since, until, times", table: "ban_events", after: after, limit: limit}
 	return list(ctx, b.h, p, func(e *bans.Event) []any {
 		return []any{
-			&e.ID, (*sqltime.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule, (*sqltime.Time)(&e.Since), (*sqltime.Time)(&e.Until), &e.Times,
+			&e.ID, (*sqldb.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule, (*sqldb.Time)(&e.Since), (*sqldb.Time)(&e.Until), &e.Times,
 		}
 	})
 }

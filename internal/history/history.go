@@ -8,8 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tidegate/tidegate/internal/sqltime"
-	"github.com/tidegate/tidegate/internal/transaction"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // ErrUnavailable is in the errors of reading from a database that does not answer.
@@ -17,20 +16,19 @@ var ErrUnavailable = errors.New("history: unavailable")
 
 // A History is all events in a database, which stays the caller's. Make it with Postgres or SQLite; it is safe for concurrent use.
 type History struct {
-	db    *sql.DB
-	write sqltime.Write
+	db    *sqldb.DB
 	batch int // rows that Prune deletes at a time
 }
 
 // Postgres returns the history in a database that package migrations has brought up to date.
-func Postgres(db *sql.DB) *History { return &History{db, sqltime.Postgres, pruneBatch} }
+func Postgres(db *sql.DB) *History { return &History{sqldb.Postgres(db), pruneBatch} }
 
 // SQLite is Postgres for SQLite. Its times are to the millisecond.
-func SQLite(db *sql.DB) *History { return &History{db, sqltime.SQLite, pruneBatch} }
+func SQLite(db *sql.DB) *History { return &History{sqldb.SQLite(db, nil), pruneBatch} }
 
 // record keeps n events, or none.
-func (h *History) record(ctx context.Context, n int, insert func(tx *sql.Tx, i int) error) error {
-	err := transaction.SQL(ctx, h.db, func(tx *sql.Tx) error {
+func (h *History) record(ctx context.Context, n int, insert func(tx sqldb.Conn, i int) error) error {
+	err := h.db.InTx(ctx, func(tx sqldb.Conn) error {
 		for i := range n {
 			if err := insert(tx, i); err != nil {
 				return err
@@ -65,20 +63,20 @@ func list[T any](ctx context.Context, h *History, p page, fields func(*T) []any)
 
 // read returns the rows of a query, each scanned into the fields of a T.
 func read[T any](ctx context.Context, h *History, query string, args []any, fields func(*T) []any) ([]T, error) {
-	rows, err := h.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
+	var (
+		all        []T
+		unreadable error
+	)
+	err := h.db.Each(ctx, query, func(row sqldb.Row) error {
 		var one T
-		if err := rows.Scan(fields(&one)...); err != nil {
-			return nil, fmt.Errorf("history: %w", err)
-		}
+		unreadable = row.Scan(fields(&one)...)
 		all = append(all, one)
-	}
-	if err := rows.Err(); err != nil {
+		return unreadable
+	}, args...)
+	switch {
+	case unreadable != nil:
+		return nil, fmt.Errorf("history: %w", unreadable)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return all, nil

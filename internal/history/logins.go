@@ -2,14 +2,13 @@ package history
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/sqltime"
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/login"
 )
 
-// Logins are what rules did about failed logins, since when and until when. They name nobody.
+// Logins are what rules did about failed logins, since when and until when. They contain no names.
 type Logins struct{ h *History }
 
 // Logins are those of a history.
@@ -19,21 +18,21 @@ var _ login.History = Logins{}
 
 // Record implements login.History: all events are kept, or none, and one that is kept already is not kept again.
 func (l Logins) Record(ctx context.Context, events []login.Event) error {
-	return l.h.record(ctx, len(events), func(tx *sql.Tx, i int) error {
+	return l.h.record(ctx, len(events), func(tx sqldb.Conn, i int) error {
 		e := &events[i]
-		_, err := tx.ExecContext(ctx, `
+		_, err := tx.Exec(ctx, `
 			INSERT INTO login_events (id, at, rule, count, action, factor, name_reference, ip_masked, until, times, shadow)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (id) DO NOTHING`,
-			e.ID, l.h.write(e.At), e.Rule, string(e.Count), string(e.Action), e.Factor, e.Name, e.IP, l.orNull(e.Until), e.Times, e.Shadow)
+			e.ID, e.At, e.Rule, string(e.Count), string(e.Action), e.Factor, e.Name, e.IP, orNull(e.Until), e.Times, e.Shadow)
 		return err
 	})
 }
 
-func (l Logins) orNull(t time.Time) any {
+func orNull(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return l.h.write(t)
+	return t
 }
 
 // List returns up to limit events of a reference to a name, or of all if that is empty, the newest first: those after the one with the ID
@@ -47,7 +46,7 @@ func (l Logins) List(ctx context.Context, reference, after string, limit int) ([
 	}
 	return list(ctx, l.h, p, func(e *login.Event) []any {
 		return []any{
-			&e.ID, (*sqltime.Time)(&e.At), &e.Rule, &e.Count, &e.Action, &e.Factor, &e.Name, &e.IP, (*sqltime.Time)(&e.Until), &e.Times, &e.Shadow,
+			&e.ID, (*sqldb.Time)(&e.At), &e.Rule, &e.Count, &e.Action, &e.Factor, &e.Name, &e.IP, (*sqldb.Time)(&e.Until), &e.Times, &e.Shadow,
 		}
 	})
 }

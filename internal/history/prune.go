@@ -34,21 +34,24 @@ func (h *History) Run(ctx context.Context, keep time.Duration, log *slog.Logger)
 // Prune deletes what happened before a time, the oldest first, and returns how much that was.
 func (h *History) Prune(ctx context.Context, before time.Time) (rows int64, err error) {
 	for _, table := range tables {
-		query := "DELETE FROM " + table + " WHERE id IN (SELECT id FROM " + table + " WHERE at < $1 ORDER BY at, id LIMIT $2)"
 		for {
-			res, err := h.db.ExecContext(ctx, query, h.write(before), h.batch)
-			if err != nil {
-				return rows, fmt.Errorf("history: prune %s: %w", table, err)
+			n, err := h.pruneSome(ctx, table, before)
+			if rows += n; err != nil {
+				return rows, err
 			}
-			n, err := res.RowsAffected()
-			if err != nil {
-				return rows, fmt.Errorf("history: prune %s: %w", table, err)
-			}
-			rows += n
 			if n < int64(h.batch) {
 				break
 			}
 		}
 	}
 	return rows, nil
+}
+
+// pruneSome is Prune for a batch of one table.
+func (h *History) pruneSome(ctx context.Context, table string, before time.Time) (int64, error) {
+	n, err := h.db.Exec(ctx, "DELETE FROM "+table+" WHERE id IN (SELECT id FROM "+table+" WHERE at < $1 ORDER BY at, id LIMIT $2)", before, h.batch)
+	if err != nil {
+		return 0, fmt.Errorf("history: prune %s: %w", table, err)
+	}
+	return n, nil
 }

@@ -13,9 +13,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/dialects/vwr"
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
 	"github.com/tidegate/tidegate/internal/httpapi/audit"
@@ -27,64 +28,47 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/permits"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
-	"github.com/tidegate/tidegate/internal/httpapi/vwr"
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/loadshed"
+	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/seal"
 )
 
 // API serves both listeners. Made by New; safe for concurrent use.
 type API struct {
-	version    string
-	identity   auth.Identity
-	tokens     *auth.Tokens // nil: there are none
-	guard      *auth.Guard
-	proxies    auth.Proxies
-	served     func(Served)
-	jwtRefused func(auth.JWTCause)
-	metrics    http.Handler
-	koala      koalahttp.Service
-	vwrIssuers []string
-	tracer     trace.Tracer // nil: none
-	log        *slog.Logger
-	errors     request.ErrorWriter
+	cfg    Config
+	guard  *auth.Guard
+	log    *slog.Logger
+	errors request.ErrorWriter
 
 	newOrders *loadshed.RunQueue
 	reads     *loadshed.RunQueue // of orders and sales
 	capacity  *loadshed.Capacity // for orders
 
-	waits    *atOnce // of long polls
+	waits    *route.AtOnce // long polls
 	draining atomic.Bool
 	leaving  context.Context // ends with Drain
 	leave    context.CancelFunc
 
-	// Handlers.
-	health     *health.Handlers
+	handlers   []handler
+	dialects   []dialect // for others' clients
+	audit      *audit.Log
 	charger    *charge.Charger
 	challenges *challenge.Handlers // nil: challenges cannot be solved
-	decisions  *admit.Decisions
-	gateways   *admit.Gateways
-	rules      *admit.Rules
-	bans       *admit.Bans
-	reader     *sales.Reader
 	placer     *sales.Placer
-	changes    *sales.Changes
-	letters    *sales.DeadLetters
-	orderFeed  *sales.Feed
-	export     *sales.Export
-	saleAdmin  *sales.Admin
-	permits    *permits.Handlers   // nil: no semaphores
-	logins     *loginhttp.Handlers // nil: no throttling
-	visitors   *rooms.Visitors     // nil: no waiting rooms
-	roomAdmin  *rooms.Admin
-	roomExport *rooms.Export
-	audit      *audit.Log
-	sessions   *live.Sessions
 	feed       *livepage.Feed // nil: there is no page
 
 	public, internal *echo.Echo
+}
+
+// A handler has routes.
+type handler interface{ Routes() []route.Route }
+
+// A dialect has routes that describe themselves in the document of a listener.
+type dialect interface {
+	Routes(l *route.Listener) []route.Route
 }
 
 // New builds the handlers. It starts no goroutine.
@@ -95,21 +79,20 @@ func New(cfg Config) (*API, error) {
 	if (cfg.Semaphores != nil || cfg.Captcha != nil || cfg.Live != nil && cfg.Tokens != nil) && len(cfg.Secret) == 0 {
 		return nil, errors.New("httpapi: New needs a Secret with Semaphores, Captcha, and Live with Tokens")
 	}
-	cfg.Logger, cfg.DecideWithin = cmp.Or(cfg.Logger, slog.Default()), cmp.Or(cfg.DecideWithin, 200*time.Millisecond)
-	a := &API{
-		version: cfg.Version, identity: cfg.Identity, tokens: cfg.Tokens, proxies: slices.Clone(cfg.TrustedProxies), served: cfg.Served, jwtRefused: cfg.JWTRefused,
-		metrics: cfg.Metrics, koala: cfg.Koala, vwrIssuers: slices.Clone(cfg.VWRIssuers), tracer: cfg.Tracer, log: slog.New(LogHandler(cfg.Logger.Handler())),
-		waits: newAtOnce(maxWaits, maxWaitsPerAddress), newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
-	}
-	a.errors = request.NewErrorWriter(a.log)
-	a.leaving, a.leave = context.WithCancel(context.Background())
-	a.makeHandlers(&cfg)
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
 		return nil, err
 	}
-
-	if err := a.servePublic(origins, cfg.CORSHeaders); err != nil {
+	cfg.Logger, cfg.DecideWithin = cmp.Or(cfg.Logger, slog.Default()), cmp.Or(cfg.DecideWithin, 200*time.Millisecond)
+	cfg.CORSOrigins, cfg.TrustedProxies, cfg.VWRIssuers = origins, slices.Clone(cfg.TrustedProxies), slices.Clone(cfg.VWRIssuers)
+	a := &API{
+		cfg: cfg, log: slog.New(LogHandler(cfg.Logger.Handler())),
+		waits: route.NewAtOnce(maxWaits, maxWaitsPerAddress), newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
+	}
+	a.errors = request.NewErrorWriter(a.log)
+	a.leaving, a.leave = context.WithCancel(context.Background())
+	a.makeHandlers()
+	if err := a.servePublic(); err != nil {
 		return nil, err
 	}
 	a.serveInternal()
@@ -117,29 +100,26 @@ func New(cfg Config) (*API, error) {
 }
 
 // servePublic builds the public listener.
-func (a *API) servePublic(origins, headers []string) error {
+func (a *API) servePublic() error {
+	origins := a.cfg.CORSOrigins
 	steps := []echo.MiddlewareFunc{a.track("public")}
 	if len(origins) > 0 {
-		steps = append(steps, cors(origins, headers)) // answers preflights itself, so nothing below counts them
+		steps = append(steps, cors(origins, a.cfg.CORSHeaders)) // answers preflights itself, so nothing below counts them
 	}
 	notForeign, err := foreignPages(origins)
 	if err != nil {
 		return err
 	}
 	a.public = a.echo(append(steps, impersonal, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
-	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
-	a.registerProbes(docs)
-	a.registerBuyers(docs, huma.Middlewares{a.charger.Middleware}, nil, captchaParameter)
-	a.registerChallenges(docs, huma.Middlewares{a.charger.ChallengeMiddleware})
-	a.registerOwn(docs)
-	if a.visitors != nil {
-		a.registerPublicRooms(docs, origins)
+	l := &route.Listener{
+		Docs: a.huma(a.public, "Tidegate", userSecurity(a.cfg.Identity)), Echo: a.public, Errors: a.errors, Proxies: a.proxies(), Charger: a.charger,
 	}
-	a.describeCaller(docs.OpenAPI(), func(path string, _ *huma.Operation) bool {
+	a.register(l)
+	a.describeCaller(l.Docs.OpenAPI(), func(path string, _ *huma.Operation) bool {
 		return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, vwr.Path+"/")
 	})
-	_, tokens := a.identity.(*auth.JWT)
-	apidocs.Serve(a.public, docs, apidocs.PublicIntroduction, func(path string, op *huma.Operation) (statuses []int) {
+	_, tokens := a.cfg.Identity.(*auth.JWT)
+	apidocs.Serve(a.public, l.Docs, apidocs.PublicIntroduction, func(path string, op *huma.Operation) (statuses []int) {
 		if op.Method != http.MethodGet {
 			statuses = append(statuses, http.StatusForbidden) // of foreign pages
 		}
@@ -154,21 +134,12 @@ func (a *API) servePublic(origins, headers []string) error {
 // serveInternal builds the internal listener.
 func (a *API) serveInternal() {
 	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
-	docs := a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
-	a.registerProbes(docs)
-	a.registerBuyers(docs, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)}, nil)
-	a.registerChallenges(docs, huma.Middlewares{a.only(auth.ForServices)})
-	a.registerInternal(docs)
-	if a.visitors != nil {
-		a.registerInternalRooms(docs)
+	l := &route.Listener{
+		Docs: a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.cfg.Tokens)), Echo: a.internal, Private: true, Errors: a.errors, Proxies: a.proxies(), Audit: a.audit,
 	}
-	if a.feed != nil {
-		a.registerPage(docs)
-	}
-	a.describeCaller(docs.OpenAPI(), func(_ string, op *huma.Operation) bool {
-		return op.OperationID == placeRoute.OperationID || slices.Contains(visitorOperations, op.OperationID)
-	})
-	apidocs.Serve(a.internal, docs, apidocs.InternalIntroduction, func(path string, _ *huma.Operation) []int {
+	a.register(l)
+	a.describeCaller(l.Docs.OpenAPI(), func(_ string, op *huma.Operation) bool { return l.ActsForUser(op.OperationID) })
+	apidocs.Serve(a.internal, l.Docs, apidocs.InternalIntroduction, func(path string, _ *huma.Operation) []int {
 		if isTokenless(path) {
 			return []int{http.StatusForbidden}
 		}
@@ -176,86 +147,126 @@ func (a *API) serveInternal() {
 	})
 }
 
+// register registers all routes that a listener has.
+func (a *API) register(l *route.Listener) {
+	for _, h := range a.handlers {
+		l.Add(h.Routes())
+	}
+	for _, d := range a.dialects {
+		l.Add(d.Routes(l))
+	}
+	if check := l.Docs.OpenAPI().Components.Schemas.Map()["Check"]; check != nil {
+		check.AdditionalProperties = true // like all responses, it may gain fields
+	}
+}
+
+func (a *API) proxies() auth.Proxies { return a.cfg.TrustedProxies }
+
+// add adds handlers to both listeners.
+func (a *API) add(handlers ...handler) { a.handlers = append(a.handlers, handlers...) }
+
 // makeHandlers connects the handlers with the parts that they need.
-func (a *API) makeHandlers(cfg *Config) {
-	keys, draining := seal.NewKeys(cfg.Secret, cfg.PreviousSecret), a.draining.Load
-	sessions := auth.NewSessions(a.tokens, keys, cfg.Sessions)
-	a.guard = auth.NewGuard(a.tokens, sessions, a.proxies)
-	a.sessions = &live.Sessions{Tokens: a.tokens, Sessions: sessions, Guard: a.guard}
-	a.audit = &audit.Log{Store: cfg.Audit, Tokens: a.tokens, Logger: a.log}
-	a.health = &health.Handlers{
-		Version: a.version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: a.tokens, Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated,
+func (a *API) makeHandlers() {
+	cfg, keys, draining := &a.cfg, seal.NewKeys(a.cfg.Secret, a.cfg.PreviousSecret), a.draining.Load
+	sessions := auth.NewSessions(cfg.Tokens, keys, cfg.Sessions)
+	a.guard = auth.NewGuard(cfg.Tokens, sessions, a.proxies())
+	a.audit = &audit.Log{Store: cfg.Audit, Tokens: cfg.Tokens, Logger: a.log}
+	probes := &health.Handlers{
+		Version: cfg.Version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: cfg.Tokens, Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated,
+	}
+	a.add(probes, a.audit)
+	if cfg.Metrics != nil {
+		a.add(health.Metrics{Handler: cfg.Metrics})
 	}
 	a.charger = &charge.Charger{
-		Gate: cfg.Gate, Proxies: a.proxies, CaptchaLimit: cfg.CaptchaLimit, Tracer: a.tracer, Decided: cfg.Decided, Errors: a.errors,
+		Gate: cfg.Gate, Proxies: a.proxies(), CaptchaLimit: cfg.CaptchaLimit, Tracer: cfg.Tracer, Decided: cfg.Decided, Errors: a.errors,
 	}
 	if cfg.Live != nil {
 		a.charger.Recorder = cfg.Live.Recorder
 	}
 	if cfg.Captcha != nil {
-		a.challenges = &challenge.Handlers{Provider: cfg.Captcha, Keys: keys, Proxies: a.proxies}
+		a.challenges = &challenge.Handlers{Provider: cfg.Captcha, Keys: keys, Proxies: a.proxies()}
 		a.charger.Challenges = a.challenges
+		a.add(a.challenges)
 	}
-	a.makeDecisions(cfg)
-	a.makeSales(cfg)
+	var held *permits.Handlers
+	var report echo.MiddlewareFunc
 	if cfg.Semaphores != nil {
-		a.permits = &permits.Handlers{Semaphores: cfg.Semaphores, Keys: keys, Draining: draining, Leaving: a.leaving, Audit: a.audit, Log: a.log}
+		held = &permits.Handlers{Semaphores: cfg.Semaphores, Keys: keys, Draining: draining, Leaving: a.leaving, Audit: a.audit, Log: a.log}
+		report = held.Limit(reports.Semaphore, reportWait)
+		a.add(held)
 	}
+	gateways := &admit.Gateways{Charger: a.charger, Proxies: a.proxies()}
+	rules := a.makeDecisions(gateways)
+	a.makeSales(report)
 	if cfg.Rooms != nil {
-		a.makeRooms(cfg)
+		gateways.Rooms, a.placer.Rooms = cfg.Rooms, cfg.Rooms
+		a.makeRooms(report)
+	}
+	if cfg.Koala != nil {
+		a.dialects = append(a.dialects, koalahttp.New(cfg.Koala, a.log))
 	}
 	if cfg.Live != nil {
-		page := &live.Collector{Options: *cfg.Live, Orders: cfg.Orders, Gate: cfg.Gate, Health: a.health, Rules: a.rules.Names(), Rooms: cfg.Rooms}
-		if a.permits != nil {
-			page.Semaphores = a.permits.ForPage
+		page := &live.Collector{Options: *cfg.Live, Orders: cfg.Orders, Gate: cfg.Gate, Health: probes, Rules: rules.Names(), Rooms: cfg.Rooms}
+		if held != nil {
+			page.Semaphores = held.ForPage
 		}
 		a.feed = page.Feed(a.log)
+		a.add(&live.Page{Version: cfg.Version, Feed: a.feed, Leaving: a.leaving.Done()}, &live.Sessions{Tokens: cfg.Tokens, Sessions: sessions, Guard: a.guard})
 	}
 }
 
+// reportWait is how long a report waits for a permit.
+const reportWait = 10 * time.Second
+
 // makeDecisions makes the handlers of decisions, rules, bans and logins.
-func (a *API) makeDecisions(cfg *Config) {
-	a.decisions = &admit.Decisions{Gate: cfg.Gate, Charger: a.charger, Errors: a.errors}
-	a.gateways = &admit.Gateways{Charger: a.charger, Proxies: a.proxies}
-	a.rules = &admit.Rules{Gate: cfg.Gate}
-	a.bans = &admit.Bans{Gate: cfg.Gate, History: cfg.Bans}
+func (a *API) makeDecisions(gateways *admit.Gateways) *admit.Rules {
+	cfg := &a.cfg
+	rules, bans := &admit.Rules{Gate: cfg.Gate}, &admit.Bans{Gate: cfg.Gate, History: cfg.Bans}
 	if cfg.Koala != nil {
-		a.rules.ReloadKoala = cfg.Koala.Reload
+		rules.ReloadKoala = cfg.Koala.Reload
 	}
 	if cfg.Semaphores != nil {
-		a.rules.Reloaded = func(ctx context.Context) {
+		rules.Reloaded = func(ctx context.Context) {
 			_ = cfg.Semaphores.Declare(ctx) // it retries in the background, and logs failures
 		}
 	}
 	if cfg.Login != nil {
-		a.logins = &loginhttp.Handlers{Login: cfg.Login, History: cfg.LoginHistory, Settled: cfg.Settled, Challenges: a.challenges}
+		logins := &loginhttp.Handlers{Login: cfg.Login, History: cfg.LoginHistory, Settled: cfg.Settled, Challenges: a.challenges}
 		if cfg.Settled == nil {
-			a.logins.Settled = func(string) {}
+			logins.Settled = func(string) {}
 		}
-		a.bans.Forgive = a.logins.Forgive
+		bans.Forgive = logins.Forgive
+		a.add(logins)
 	}
+	a.add(&admit.Decisions{Gate: cfg.Gate, Charger: a.charger, Errors: a.errors}, gateways, rules, bans)
+	return rules
 }
 
-// makeSales makes the handlers of sales and orders.
-func (a *API) makeSales(cfg *Config) {
-	a.reader = &sales.Reader{Orders: cfg.Orders, MayWait: a.mayWait}
+// makeSales makes the handlers of sales and orders. report limits how many reports are made at a time; nil: there are none.
+func (a *API) makeSales(report echo.MiddlewareFunc) {
+	all := a.cfg.Orders
 	a.placer = &sales.Placer{
-		Orders: cfg.Orders, Rules: a.charger, Gate: cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: cfg.DecideWithin,
+		Orders: all, Rules: a.charger, Gate: a.cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: a.cfg.DecideWithin,
 		Errors: a.errors, Log: a.log,
 	}
-	a.changes, a.letters = &sales.Changes{Orders: cfg.Orders}, &sales.DeadLetters{Orders: cfg.Orders}
-	a.orderFeed, a.export = &sales.Feed{Orders: cfg.Orders, MayWait: a.mayWait}, &sales.Export{Orders: cfg.Orders, Log: a.log}
-	a.saleAdmin = &sales.Admin{Orders: cfg.Orders, Verified: cfg.Verified}
+	a.add(
+		&sales.Reader{Orders: all, MayWait: a.mayWait}, a.placer, &sales.Changes{Orders: all}, &sales.DeadLetters{Orders: all},
+		&sales.Feed{Orders: all, MayWait: a.mayWait}, &sales.Export{Orders: all, Log: a.log, Limit: report}, &sales.Admin{Orders: all, Verified: a.cfg.Verified},
+	)
 }
 
-// makeRooms makes the handlers of waiting rooms, and connects those of decisions and orders with the rooms.
-func (a *API) makeRooms(cfg *Config) {
-	a.visitors = &rooms.Visitors{
-		Rooms: cfg.Rooms, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, MayWait: a.mayWait, Leaving: a.leaving, Errors: a.errors,
+// makeRooms makes the handlers of waiting rooms.
+func (a *API) makeRooms(report echo.MiddlewareFunc) {
+	all := a.cfg.Rooms
+	visitors := &rooms.Visitors{
+		Rooms: all, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, MayWait: a.mayWait, Leaving: a.leaving, Errors: a.errors,
 	}
-	a.roomAdmin = &rooms.Admin{Rooms: cfg.Rooms, Captchas: a.challenges != nil}
-	a.roomExport = &rooms.Export{Rooms: cfg.Rooms, Log: a.log}
-	a.gateways.Rooms, a.placer.Rooms = cfg.Rooms, cfg.Rooms
+	a.add(
+		visitors, &rooms.Admin{Rooms: all, Captchas: a.challenges != nil}, &rooms.Export{Rooms: all, Log: a.log, Limit: report},
+		&rooms.Page{Rooms: all, Origins: a.cfg.CORSOrigins},
+	)
+	a.dialects = append(a.dialects, vwr.New(all, visitors, a.cfg.VWRIssuers))
 }
 
 // Public serves the public listener.

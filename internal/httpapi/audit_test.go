@@ -121,7 +121,8 @@ func TestEveryChangeIsKept(t *testing.T) {
 				continue
 			}
 			seen++
-			if e := kept.last(t); e.Actor != "boss" || e.Action != id || e.Target != at || e.At.IsZero() || e.Outcome == "" || e.RequestID == "" {
+			target := strings.NewReplacer("/orders/x", "/orders/…", "/orders/dead/x", "/orders/dead/…").Replace(at) // x may be somebody's id, written in another way
+			if e := kept.last(t); e.Actor != "boss" || e.Action != id || e.Target != target || e.At.IsZero() || e.Outcome == "" || e.RequestID == "" {
 				t.Errorf("%s: %+v", id, e)
 			}
 			w := call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", shopToken)

@@ -19,6 +19,7 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/challenge"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -222,7 +223,7 @@ func TestCaptchaIsAway(t *testing.T) {
 
 // patientGate records whether the context of a charge has time left.
 type patientGate struct {
-	Gate
+	charge.Gate
 	left []time.Duration
 }
 
@@ -281,7 +282,7 @@ func TestCaptchaNeedsASecret(t *testing.T) {
 }
 
 // goneGate works until a request has a solution.
-type goneGate struct{ Gate }
+type goneGate struct{ charge.Gate }
 
 func (g goneGate) Charge(ctx context.Context, req admission.Request) (admission.Decision, error) {
 	if req.Solved && req.Method == http.MethodPost {

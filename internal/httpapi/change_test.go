@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -69,7 +70,7 @@ func TestPayment(t *testing.T) {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}
-	big := `{"outcome":"captured","reference":"` + strings.Repeat("x", maxBody) + `"}`
+	big := `{"outcome":"captured","reference":"` + strings.Repeat("x", request.MaxBody) + `"}`
 	if p := problemIn(t, call(b.Internal(), "POST", path, big)); p.Status != 413 {
 		t.Errorf("%+v", p)
 	}

@@ -12,22 +12,23 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/audit"
 	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/httpapi/live"
 	loginhttp "github.com/tidegate/tidegate/internal/httpapi/login"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // Config holds the parts of an API. The caller owns all of them.
 type Config struct {
 	Orders   Orders        // required
-	Gate     Gate          // required
+	Gate     charge.Gate   // required
 	Identity auth.Identity // required
 
 	// Bans is the history of bans. Nil: no history.
@@ -71,7 +72,7 @@ type Config struct {
 	// JWTRefused is called for every JWT that is refused, with its cause. It must be safe for concurrent use. Nil: not called.
 	JWTRefused func(auth.JWTCause)
 	// Verified receives the checks, and when they were made, whenever a sale is verified. It must be safe for concurrent use. Nil: not called.
-	Verified func(sale string, checks []orders.Check, at time.Time)
+	Verified func(sale string, checks []shop.Check, at time.Time)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *auth.Tokens
@@ -99,7 +100,7 @@ type Config struct {
 	DecideWithin time.Duration
 }
 
-// Orders is what the handlers need of the sales and their orders. FromService makes one of an *orders.Service.
+// Orders is what the handlers need of the sales and their orders. FromService makes one of a *shop.Service.
 type Orders interface {
 	sales.Source
 	sales.Preparer
@@ -108,23 +109,13 @@ type Orders interface {
 	sales.Events
 	sales.Replayer
 	live.Orders
-	Conditions(ctx context.Context) []orders.Condition
-}
-
-// Gate decides about requests, as an *admission.Gate does.
-type Gate interface {
-	charge.Gate
-	admit.Gate
-	admit.RulesGate
-	admit.BansGate
-	sales.Gate
-	live.Gate
+	Conditions(ctx context.Context) []shop.Condition
 }
 
 // FromService adapts a service to Orders.
-func FromService(s *orders.Service) Orders { return service{s} }
+func FromService(s *shop.Service) Orders { return service{s} }
 
-type service struct{ *orders.Service }
+type service struct{ *shop.Service }
 
 // Prepare only differs in the type of its result, which Go does not convert in method signatures.
 func (s service) Prepare(req orders.Request) (sales.Attempt, error) {

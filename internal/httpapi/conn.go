@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
-	"github.com/tidegate/tidegate/orders"
 )
 
 // Listener turns the errors that net/http answers by itself, without calling a handler, into problems: for requests that it
@@ -92,8 +91,8 @@ func ownProblem(b []byte) []byte {
 		return nil
 	}
 	p := problem.New(reason)
-	if _, said, ok := strings.Cut(line, ": "); ok {
-		p.Detail = said
+	if _, detail, ok := strings.Cut(line, ": "); ok {
+		p.Detail = detail
 	}
 	return raw(code, p, "")
 }
@@ -107,7 +106,7 @@ func raw(code string, p *problem.Problem, fields string) []byte {
 
 // TooManyConnections returns the response to a connection that a listener has no room for.
 func TooManyConnections() []byte {
-	p := problem.New(string(orders.ReasonAtCapacity))
+	p := problem.New(problem.AtCapacity)
 	p.Detail = "Too many connections are open."
 	return raw(strconv.Itoa(p.Status), p, "Retry-After: 1\r\n")
 }

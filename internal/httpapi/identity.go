@@ -13,19 +13,21 @@ import (
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 )
 
 // userParameters are the fields in which a proxy names its client's user.
 var userParameters = []*huma.Param{
-	headerParameter("X-User-ID", "The user, as the proxy in front says it: believed from loopback and TRUSTED_PROXIES, and of no effect from others. The proxy must overwrite what a client sends"),
-	headerParameter("X-User-Tier", "The user's tier, likewise. Without it: registered with a user, anonymous without"),
+	route.HeaderParameter("X-User-ID", "The user, as determined by the proxy in front: accepted from loopback and TRUSTED_PROXIES, ignored from others. "+
+		"The proxy must overwrite what a client sends"),
+	route.HeaderParameter("X-User-Tier", "The user's tier, likewise. Without it: registered with a user, anonymous without"),
 }
 
 // describeCaller documents how some operations identify the caller, and that the rules count their requests. With IDENTITY=jwt the document's
 // security scheme describes the user.
 func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *huma.Operation) bool) {
-	parameters := []*huma.Param{forwardedForParameter}
-	if _, ok := a.identity.(auth.HeaderIdentity); ok {
+	parameters := []*huma.Param{route.ForwardedFor}
+	if _, ok := a.cfg.Identity.(auth.HeaderIdentity); ok {
 		parameters = append(parameters, userParameters...)
 	}
 	for path, item := range described.Paths {
@@ -47,13 +49,13 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		httpReq := c.Request()
-		trusted := a.proxies.MayNameUsers(httpReq)
-		caller, err := a.identity.Identify(httpReq, trusted)
+		trusted := a.proxies().MayNameUsers(httpReq)
+		caller, err := a.cfg.Identity.Identify(httpReq, trusted)
 		refused, ok := errors.AsType[*auth.JWTError](err)
 		if ok && refused.Fetched != nil { // the issuer may have changed its keys
 			request.Of(httpReq.Context()).Slot.Leave() // others must not wait for the issuer
 			awaitKeys(httpReq.Context(), refused.Fetched)
-			caller, err = a.identity.Identify(httpReq, trusted)
+			caller, err = a.cfg.Identity.Identify(httpReq, trusted)
 			refused, ok = errors.AsType[*auth.JWTError](err)
 		}
 		if ok {
@@ -82,8 +84,8 @@ func awaitKeys(ctx context.Context, fetched <-chan struct{}) {
 // refuseJWT counts and logs the cause. The caller gets RFC 6750's code for a token that is invalid for whatever reason, and the
 // error's detail.
 func (a *API) refuseJWT(ctx context.Context, refused *auth.JWTError) {
-	if a.jwtRefused != nil {
-		a.jwtRefused(refused.Cause)
+	if a.cfg.JWTRefused != nil {
+		a.cfg.JWTRefused(refused.Cause)
 	}
 	a.log.DebugContext(ctx, "JWT refused", slog.String("cause", string(refused.Cause)), slog.Any("error", refused))
 }

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tidegate/tidegate/internal/koala"
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/dialects/koala"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 )
 
 // TestKoalaWrongRequests: invalid requests get 400, and are not counted.
@@ -113,17 +113,18 @@ func TestKoalaHostileParameters(t *testing.T) {
 
 // TestKoalaCallers checks roles and origins. Update is a GET here, so pages must not be able to send it.
 func TestKoalaCallers(t *testing.T) {
-	h := setup(t, overMemory(t), withTokens(t)).Internal()
-	for _, e := range koalahttp.Endpoints {
-		path := koalahttp.Path + e.Path
-		if e.Path == "/rule/value" {
+	b := setup(t, overMemory(t), withTokens(t))
+	h := b.Internal()
+	for _, path := range koalaEndpoints(b) {
+		endpoint := strings.TrimPrefix(path, koalahttp.Path)
+		if endpoint == "/rule/value" {
 			path += "?rule_no=201"
 		}
-		if e.Path == "/multi/browse" {
+		if endpoint == "/multi/browse" {
 			path += "?argsJson=[]"
 		}
 		admit := 200
-		if strings.HasPrefix(e.Path, "/dump/") {
+		if strings.HasPrefix(endpoint, "/dump/") {
 			admit = 403
 		}
 		for _, tt := range []struct {
@@ -151,9 +152,18 @@ func TestKoalaCallers(t *testing.T) {
 		}
 	}
 	open := setup(t, overMemory(t)) // on loopback every caller is an operator, except pages
-	for want, fields := range map[int][]string{200: nil, 403: {"Origin", "https://evil.example"}} {
-		if w := call(open.Internal(), "GET", koalahttp.Path+"/rule/update?act=ask&uid=7", "", fields...); w.Code != want {
-			t.Errorf("%v: %d", fields, w.Code)
+	for _, from := range []struct {
+		want   int
+		fields []string
+	}{
+		{200, nil},
+		{403, []string{"Origin", "https://evil.example"}},
+		{403, []string{"User-Agent", "Mozilla/5.0"}}, // an image, in a browser that sends neither Origin nor Sec-Fetch-Site
+		{403, []string{"User-Agent", "Mozilla/5.0", "Referer", "https://evil.example/"}},
+		{200, []string{"User-Agent", "Mozilla/5.0", "Sec-Fetch-Site", "none"}},
+	} {
+		if w := call(open.Internal(), "GET", koalahttp.Path+"/rule/update?act=ask&uid=7", "", from.fields...); w.Code != from.want {
+			t.Errorf("%v: %d", from.fields, w.Code)
 		}
 	}
 	if w := call(open.Public(), "GET", koalahttp.Path+"/rule/browse?act=ask", ""); w.Code != 404 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission/store/memorystore"
-	"github.com/tidegate/tidegate/internal/koala"
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/dialects/koala"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 )
 
 const koalaRuleFile = `

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 )
 
 // TestKoalaAccessLog: with LOG_LEVEL=debug each Koala call logs one line: its id, the request and the response; for several

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 )
 
 // TestReloadOfAKoalaFile: after a reload a new Koala rule file is in force, or the response says what is wrong with it and

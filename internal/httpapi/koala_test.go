@@ -14,8 +14,8 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/store/memorystore"
-	"github.com/tidegate/tidegate/internal/koala"
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/dialects/koala"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 )
 
 const koalaFile = `[dicts]
@@ -241,21 +241,34 @@ func (brokenKoala) Alive(context.Context) error                           { retu
 // TestKoalaFailures: requests that cannot be decided get 500 without the cause, which is logged.
 func TestKoalaFailures(t *testing.T) {
 	b := setup(t, func(c *Config) { c.Koala = brokenKoala{} })
-	for _, e := range koalahttp.Endpoints {
-		if strings.HasPrefix(e.Path, "/dump/") {
+	for _, path := range koalaEndpoints(b) {
+		if strings.HasPrefix(path, koalahttp.Path+"/dump/") {
 			continue
 		}
 		want := `{"err_no":-1,"err_msg":"system error!"}`
-		if e.Path == "/monitor/alive" {
+		if path == koalahttp.Path+"/monitor/alive" {
 			want = `{"errno":-1,"errmsg":"redis-error!"}`
 		}
 		b.logged.Reset()
-		w := call(b.Internal(), "GET", koalahttp.Path+e.Path+"?rule_no=201&argsJson=[]", "")
+		w := call(b.Internal(), "GET", path+"?rule_no=201&argsJson=[]", "")
 		if w.Code != 500 || w.Body.String() != want || strings.Contains(w.Body.String(), "hunter2") {
-			t.Errorf("%s: %d %s", e.Path, w.Code, w.Body)
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
-		if !strings.Contains(b.logged.String(), "hunter2") || !strings.Contains(b.logged.String(), koalahttp.Path+e.Path) {
-			t.Errorf("%s: logged %s", e.Path, b.logged)
+		if !strings.Contains(b.logged.String(), "hunter2") || !strings.Contains(b.logged.String(), path) {
+			t.Errorf("%s: logged %s", path, b.logged)
 		}
 	}
+}
+
+// koalaEndpoints returns the paths of Koala's endpoints.
+func koalaEndpoints(b *bed) (paths []string) {
+	for _, r := range b.internal.Routes() {
+		if strings.HasPrefix(r.Path, koalahttp.Path+"/") {
+			paths = append(paths, r.Path)
+		}
+	}
+	if len(paths) != 9 {
+		b.test.Errorf("%v are not all of Koala's endpoints", paths)
+	}
+	return paths
 }

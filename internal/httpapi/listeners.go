@@ -34,7 +34,7 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 	return humaecho.New(e, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI:    "3.1.0",
-			Info:       &huma.Info{Title: title, Version: a.version},
+			Info:       &huma.Info{Title: title, Version: a.cfg.Version},
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), SecuritySchemes: security},
 			Security:   anyOf,
 		},

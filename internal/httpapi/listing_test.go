@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestOwnOrders(t *testing.T) {
@@ -34,7 +35,7 @@ func TestOwnOrders(t *testing.T) {
 	if got := get(""); len(got.Items) != 2 || got.Next != nil || got.Items[0].User != "" {
 		t.Errorf("%+v", got)
 	}
-	if q := b.orders.query; q != (orders.Query{Sale: "flash", Viewer: orders.Viewer{User: "ada"}, Limit: 100}) {
+	if q := b.orders.query; q != (shop.Query{Sale: "flash", Viewer: orders.Viewer{User: "ada"}, Limit: 100}) {
 		t.Errorf("%+v", q)
 	}
 	page := get("?limit=1")
@@ -73,7 +74,7 @@ func TestAllOrders(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Items) != 1 || got.Items[0].User != "ada" || got.Next == nil {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	want := orders.Query{Sale: "flash", Viewer: orders.Viewer{All: true}, User: "ada", Status: "confirmed", Limit: 1}
+	want := shop.Query{Sale: "flash", Viewer: orders.Viewer{All: true}, User: "ada", Status: "confirmed", Limit: 1}
 	if b.orders.query != want {
 		t.Errorf("%+v", b.orders.query)
 	}
@@ -92,7 +93,7 @@ func TestCursorsOfEvents(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for _, path := range []string{"/v1/audit", "/v1/bans/history", "/v1/login/history"} {
-		for _, cursor := range []string{"AA", "_w", "IA", *paging.Cursor([]byte("ID\n"))} {
+		for _, cursor := range []string{"AA", "_w", "IA", *response.Cursor([]byte("ID\n"))} {
 			w := call(b.Internal(), "GET", path+"?cursor="+cursor, "", "X-Tidegate-Token", bossToken)
 			if w.Code != 422 || !strings.Contains(w.Body.String(), "query.cursor") {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 const definition = `{"starts_at":"2026-11-21T12:00:00+01:00","ends_at":"2026-11-21T13:00:00Z","items":[{"item":"shoe","stock":10}]}`
@@ -121,10 +124,10 @@ func TestPutLargeSale(t *testing.T) {
 	if p.Status != 422 || p.Errors[0].Location != "body.items" || !strings.Contains(p.Errors[0].Message, "10000") || !strings.Contains(p.Errors[0].Message, "10001") {
 		t.Errorf("%+v", p)
 	}
-	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", "{"+strings.Repeat(" ", maxSale), 1))); p.Status != 413 {
+	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", "{"+strings.Repeat(" ", sales.MaxSale), 1))); p.Status != 413 {
 		t.Errorf("%+v", p)
 	}
-	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/rooms/hall", `{"mode":"fifo"`+strings.Repeat(" ", maxBody)+"}")); p.Status != 413 {
+	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/rooms/hall", `{"mode":"fifo"`+strings.Repeat(" ", request.MaxBody)+"}")); p.Status != 413 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -146,7 +149,7 @@ func TestSales(t *testing.T) {
 	b := setup(t)
 	other := flash
 	other.ID = "autumn"
-	b.orders.sales = []orders.SaleStatus{other, flash}
+	b.orders.sales = []shop.SaleStatus{other, flash}
 	names := func(query string) (names []string, next string) {
 		t.Helper()
 		var got struct {
@@ -176,15 +179,15 @@ func TestSales(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	var told []orders.Check
+	var told []shop.Check
 	b := setup(t, func(c *Config) {
-		c.Verified = func(sale string, checks []orders.Check, _ time.Time) {
+		c.Verified = func(sale string, checks []shop.Check, _ time.Time) {
 			if sale == "flash" {
 				told = checks
 			}
 		}
 	})
-	b.orders.checks = []orders.Check{
+	b.orders.checks = []shop.Check{
 		{Invariant: "I3", OK: true, Detail: "40 of 100"}, {Invariant: "I6", Detail: "one unit is missing", Breaches: 1, Advice: "look for it"},
 	}
 	w := call(b.Internal(), "GET", "/v1/sales/flash/verify", "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -187,7 +188,7 @@ func TestPlaceHostile(t *testing.T) {
 		{"empty", "", nil, 422, "body"},
 		{"deep", strings.Repeat("[", 4_000), nil, 422, "body"},
 		{"deep and closed", `{"item":` + strings.Repeat("[", 2_000) + strings.Repeat("]", 2_000) + `}`, nil, 422, "body"},
-		{"4 KiB and one byte", `{"item":"` + strings.Repeat("x", maxOrder-len(`{"item":""}`)+1) + `"}`, nil, 413, ""},
+		{"4 KiB and one byte", `{"item":"` + strings.Repeat("x", sales.MaxOrder-len(`{"item":""}`)+1) + `"}`, nil, 413, ""},
 		{"10 MB", `{"item":"` + strings.Repeat("x", 10<<20) + `"}`, nil, 413, ""},
 		{"form", `item=shoe`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, ""},
 		{"no type", `{"item":"shoe"}`, []string{"Content-Type", ""}, 415, ""},
@@ -225,7 +226,7 @@ func TestPlaceAccepts(t *testing.T) {
 		"charset":           {`{"item":"shoe"}`, "Content-Type", "application/json; charset=utf-8"},
 		"spaces":            {" {\n\t\"quantity\" : 1 , \"item\" : \"shoe\" }\r\n"},
 		"other order":       {`{"quantity":1,"item":"shoe"}`},
-		"4 KiB of spaces":   {`{"item":"shoe"}` + strings.Repeat(" ", maxOrder-len(`{"item":"shoe"}`))},
+		"4 KiB of spaces":   {`{"item":"shoe"}` + strings.Repeat(" ", sales.MaxOrder-len(`{"item":"shoe"}`))},
 		"foreign forwarded": {`{"item":"shoe"}`, "X-Forwarded-For", "'; DROP TABLE orders"},
 		"no tier, any user": {`{"item":"shoe"}`, "X-User-ID", "Zoë Ω"},
 	} {

@@ -135,11 +135,15 @@ func TestKindsAreComplete(t *testing.T) {
 			t.Errorf("no problem for %q", r)
 		}
 	}
-	source, err := os.ReadFile("../../orders/reason.go")
-	if err != nil {
-		t.Fatal(err)
+	var source string
+	for _, file := range []string{"../../orders/reason.go", "../../waitingroom/refusal.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source += string(text)
 	}
-	for line := range strings.Lines(string(source)) {
+	for line := range strings.Lines(source) {
 		if _, word, ok := strings.Cut(line, " = \""); ok && strings.Contains(line, "Reason") {
 			word, _, _ = strings.Cut(word, `"`)
 			if problem.New(word).Cause != nil && word != "recovered_late" && word != "duplicate" {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
@@ -43,14 +44,14 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.ContentLength == 0 || admit.IsAuthz(c.Path()) { // a gateway's fields about a body describe its client's, which is not read
 			return next(c)
 		}
-		most := int64(maxBody)
+		most := int64(request.MaxBody)
 		if c.Path() == placePattern {
-			most = maxOrder // ReadAhead skips a byte order mark
+			most = sales.MaxOrder // ReadAhead skips a BOM
 		} else {
 			r.Body = request.WithoutBOM(r.Body)
 		}
 		if r.Method == http.MethodPut && c.Path() == salePattern {
-			most = maxSale
+			most = sales.MaxSale
 		}
 		if r.ContentLength > most { // Huma counts bodies without a Content-Length
 			if r.ContentLength <= drained && r.Header.Get("Expect") == "" {
@@ -86,9 +87,9 @@ func spokenJSON(header http.Header) (wrong string) {
 	if header.Get("Content-Encoding") != "" {
 		return "Content-Encoding must be left out: a body is read as it is sent."
 	}
-	if said := header["Content-Type"]; len(said) != 1 || said[0] != "application/json" {
+	if types := header["Content-Type"]; len(types) != 1 || types[0] != "application/json" {
 		kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
-		if charset, ok := parameters["charset"]; len(said) != 1 || err != nil || kind != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {
+		if charset, ok := parameters["charset"]; len(types) != 1 || err != nil || kind != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {
 			return "Content-Type must be application/json, and sent once."
 		}
 		header.Set("Content-Type", "application/json")

@@ -10,9 +10,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/httpapi/live"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/input"
 )
+
+var roomEventsPattern = route.Pattern(rooms.EventsPath)
 
 // track reports how every request was answered.
 func (a *API) track(listener string) echo.MiddlewareFunc {
@@ -25,8 +31,8 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 			defer func() { endTrace(span, r, c.Response().Status) }() // also for a response that is cut off
 			err := a.follow(c, next)
 			took := time.Since(began)
-			if a.served != nil && c.Path() != eventsPath && c.Path() != roomEventsPattern { // they last as long as a page is open
-				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, took})
+			if a.cfg.Served != nil && c.Path() != live.EventsPath && c.Path() != roomEventsPattern { // they last as long as a page is open
+				a.cfg.Served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, took})
 			}
 			a.logRequest(r, c.Response().Status, took)
 			return err
@@ -51,7 +57,7 @@ func (a *API) identified(c echo.Context) *request.Info {
 		r.ID = rand.Text()
 	}
 	r.Header[echo.HeaderXRequestID] = []string{r.ID}
-	r.Header["Cache-Control"] = request.NoStore // unless the handler allows more
+	r.Header["Cache-Control"] = response.NoStore // unless the handler allows more
 	r.HTTP = httpReq.WithContext(request.NewContext(httpReq.Context(), r))
 	c.SetRequest(r.HTTP)
 	return r

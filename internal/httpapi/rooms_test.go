@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // withRooms gives an API waiting rooms, with the store of the embedded server.
@@ -607,7 +609,7 @@ func TestDrawIsPublished(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	list := call(h, "GET", door+"/draw.csv", "")
-	d, err := waitingroom.VerifyDraw(list.Body)
+	d, err := draw.Verify(list.Body)
 	if err != nil || d.N != 5 || !strings.Contains(before, d.Commitment) || !strings.Contains(w.Body.String(), d.Root) {
 		t.Errorf("%+v %v", d, err)
 	}
@@ -925,11 +927,14 @@ func TestHeadOfEvents(t *testing.T) {
 // TestSharedDocuments: what caches keep for others has nothing of the caller who asked first.
 func TestSharedDocuments(t *testing.T) {
 	b := setup(t, withRooms(t))
+	b.gate.decision.Rules = []admission.Verdict{{Rule: "reads", Public: "reads", Window: time.Minute, Limit: 10, Admitted: true, Remaining: 9}}
 	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ``))
 	for path, shared := range map[string]bool{door: true, "/v1/sales/flash": true, door + "/place": false} {
 		h := call(b.Public(), "GET", path, "", "X-User-ID", "ann", "X-Request-Id", "mine").Header()
-		if (h.Get("X-Request-Id") == "") != shared || shared && h.Get("RateLimit") != "" {
-			t.Errorf("%s: %v", path, h)
+		for _, name := range []string{"X-Request-Id", "RateLimit", "RateLimit-Policy"} {
+			if (h.Get(name) == "") != shared {
+				t.Errorf("%s: %s in %v, want it: %t", path, name, h, !shared)
+			}
 		}
 	}
 }
@@ -937,7 +942,7 @@ func TestSharedDocuments(t *testing.T) {
 // TestTooManyWaits: beyond its bound, an address is answered at once.
 func TestTooManyWaits(t *testing.T) {
 	b := setup(t, withRooms(t))
-	b.waits = newAtOnce(2, 1)
+	b.waits = route.NewAtOnce(2, 1)
 	h := b.Public()
 	call(b.Internal(), "PUT", door, definitionOf("fifo", time.Minute, ``))
 	for _, user := range []string{"ann", "bob"} {
@@ -945,12 +950,7 @@ func TestTooManyWaits(t *testing.T) {
 	}
 	first := make(chan int)
 	go func() { first <- call(h, "GET", door+"/place?wait_ms=30000", "", "X-User-ID", "ann").Code }()
-	waiting := func() int {
-		b.waits.mu.Lock()
-		defer b.waits.mu.Unlock()
-		return b.waits.all
-	}
-	for deadline := time.Now().Add(20 * time.Second); waiting() == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); b.waits.Len() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the wait is not counted")
 		}
@@ -964,7 +964,7 @@ func TestTooManyWaits(t *testing.T) {
 	default:
 	}
 	b.Drain()
-	if code := <-first; code != http.StatusOK {
-		t.Errorf("the first wait: %d", code)
+	if code := <-first; code != http.StatusOK || b.waits.Len() != 0 {
+		t.Errorf("the first wait: %d, and %d are counted after it", code, b.waits.Len())
 	}
 }

@@ -31,7 +31,7 @@ func TestQueuedForTooLong(t *testing.T) {
 				}
 				answer := make(chan *httptest.ResponseRecorder, 1)
 				go func() { answer <- call(b.Public(), request[0], request[1], request[2]) }()
-				time.Sleep(loadshed.Patience + time.Millisecond)
+				time.Sleep(loadshed.QueueTimeout + time.Millisecond)
 				for i := range held {
 					held[i].Leave()
 				}
@@ -60,7 +60,7 @@ func TestWhoWaitsHoldsNoSlot(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nX-User-ID: ann\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", placePath, len(orderBody))
 	}
-	client := &http.Client{Timeout: loadshed.Patience / 2}
+	client := &http.Client{Timeout: loadshed.QueueTimeout / 2}
 	for range 20 {
 		resp, err := client.Get(server.URL + "/v1/sales/spring")
 		if err != nil {
@@ -74,7 +74,7 @@ func TestWhoWaitsHoldsNoSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(loadshed.Patience / 2))
+	_ = conn.SetDeadline(time.Now().Add(loadshed.QueueTimeout / 2))
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nX-User-ID: ann\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", placePath, len(orderBody), orderBody)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || resp.StatusCode != http.StatusAccepted {

@@ -23,7 +23,6 @@ func withSemaphores(t *testing.T) func(*Config) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = semaphores.Close() })
 		cfg.Semaphores, cfg.Secret = semaphores, []byte("secret")
 	}
 }

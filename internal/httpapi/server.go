@@ -4,16 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"time"
-
-	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
-const (
-	maxBody  = request.MaxBody
-	maxSale  = 2 << 20 // of a sale's definition: 10,000 items of 200 bytes
-	maxOrder = 4 << 10 // of an order's body: its sender may be anonymous, and parsing is the most expensive step of a refusal
-	maxWait  = 30 * time.Second
-)
+// maxWait is the longest that an answer may wait for a change.
+const maxWait = 30 * time.Second
 
 // DefaultKeepAlive is longer than most balancers keep idle connections (not Envoy: 1 h): otherwise one may send a request on a connection
 // that the server is closing.

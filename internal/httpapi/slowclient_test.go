@@ -14,8 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // A pipeListener accepts connections of this process. They have no buffers: a write waits until the other end reads.
@@ -64,8 +66,8 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 	for name, sent := range map[string]string{
 		"half a body":                orderOnWire("Content-Length: 40", `{"item"`),
 		"half a chunk":               orderOnWire("Transfer-Encoding: chunked", "28\r\n{"),
-		"as much as an order may":    orderOnWire("Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", maxOrder, strings.Repeat(" ", maxOrder))),
-		"more than an order may":     orderOnWire("Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", 2*maxOrder, strings.Repeat(" ", 2*maxOrder))),
+		"as much as an order may":    orderOnWire("Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", sales.MaxOrder, strings.Repeat(" ", sales.MaxOrder))),
+		"more than an order may":     orderOnWire("Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", 2*sales.MaxOrder, strings.Repeat(" ", 2*sales.MaxOrder))),
 		"an answer that is not read": orderOnWire(fmt.Sprintf("Content-Length: %d", len(wrong)), wrong),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +109,7 @@ func (w waitingOrders) Order(context.Context, orders.ID, orders.Viewer) (orders.
 	return confirmed, nil
 }
 
-func (w waitingOrders) Sale(context.Context, string) (orders.SaleStatus, error) {
+func (w waitingOrders) Sale(context.Context, string) (shop.SaleStatus, error) {
 	time.Sleep(decideTime)
 	return flash, nil
 }

@@ -13,12 +13,14 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidegate/tidegate/internal/httpapi/live"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // untraced are routes that are polled constantly, or stay open with a page; traces of them have no value.
-var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, eventsPath: true, assetsPath + "*": true}
+var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, live.EventsPath: true, route.Pattern(live.AssetsPath): true}
 
 // maxTraceState is the maximum size of a tracestate that is kept, the minimum that W3C Trace Context requires.
 const maxTraceState = 512
@@ -27,7 +29,7 @@ const maxTraceState = 512
 // trace. On the public one clients must not decide which traces are made, so each request begins a new trace with a link to the
 // client's.
 func (a *API) trace(listener string, c echo.Context) trace.Span {
-	if a.tracer == nil || untraced[c.Path()] {
+	if a.cfg.Tracer == nil || untraced[c.Path()] {
 		return request.NoSpan
 	}
 	r := c.Request()
@@ -37,7 +39,7 @@ func (a *API) trace(listener string, c echo.Context) trace.Span {
 	} else if caller.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller.WithTraceState(trace.TraceState{})}))
 	}
-	ctx, span := a.tracer.Start(ctx, strings.TrimSpace(method+" "+c.Path()), options...)
+	ctx, span := a.cfg.Tracer.Start(ctx, strings.TrimSpace(method+" "+c.Path()), options...)
 	if span.IsRecording() { // most requests of a rush are not recorded
 		span.SetAttributes(semconv.HTTPRequestMethodKey.String(method), kv.String("tidegate.listener", listener))
 		if c.Path() != "" { // a route matches

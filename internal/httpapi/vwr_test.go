@@ -487,6 +487,16 @@ func TestVWRForeignRequestIDs(t *testing.T) {
 	if w := call(h, "POST", "/vwr/generate_token", vwrIn("known", mine, ""), "X-User-ID", ""); w.Code != 401 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	// Where no user is required, a request id of a user is good for that user, and one of somebody unknown for whoever has it.
+	vwrRoom(t, b, "open", "fifo", anybody+`,"rate_per_min":60000`)
+	users, unknown := vwrID(t, h, "open"), vwrID(t, h, "open", "X-User-ID", "")
+	vwrUntil(t, h, "generate_token", vwrIn("open", users, ""), 200)
+	for name, want := range map[string]int{"": 400, "bob": 400, "ada": 200} {
+		if w := call(h, "POST", "/vwr/generate_token", vwrIn("open", users, ""), "X-User-ID", name); w.Code != want {
+			t.Errorf("a user's request id, sent by %q: %d %s", name, w.Code, w.Body)
+		}
+	}
+	vwrUntil(t, h, "generate_token", vwrIn("open", unknown, ""), 200)
 }
 
 // TestVWRInvalidEvents: every verb refuses an event that is missing, unknown or no name at all, in AWS' form.

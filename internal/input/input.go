@@ -36,7 +36,7 @@ func Guessable(secret string) bool {
 	return len(seen) < 6
 }
 
-// Printable returns an error that says what is wrong unless s is printable and has at most most characters, counted as in the API's
+// Printable returns an error that describes what is wrong unless s is printable and has at most most characters, counted as in the API's
 // description. Such text can be stored in every database.
 func Printable(s string, most int) error {
 	if len(s) <= most && plain(s) {
@@ -77,4 +77,19 @@ func Shortened(s string) string {
 		s = strings.ToValidUTF8(s[:MaxQuoted], "") + "…"
 	}
 	return s
+}
+
+// Hostile reports whether a character is a control character of terminals or changes the text direction.
+func Hostile(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// Harmless replaces hostile characters of a text.
+func Harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if Hostile(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

@@ -17,8 +17,8 @@ import (
 // MinSecret is the minimum length of a secret in bytes.
 const MinSecret = 16
 
-// A Digest is the first half of a SHA-256 or HMAC-SHA-256: with 128 bits, collisions are as unlikely as guessing it. Because it is truncated, it reveals
-// no state of the hash to continue from, so a text may be hashed after a secret of fixed length.
+// A Digest is the first half of a SHA-256 or HMAC-SHA-256: with 128 bits, collisions are as unlikely as guessing it. It reveals no state of
+// the hash to continue from, because it is truncated; so a text may be hashed after a secret of fixed length.
 type Digest [16]byte
 
 // String returns 22 characters of A-Z a-z 0-9 - _.

@@ -82,7 +82,7 @@ func (s *Sale) bound() {
 		order[i] = i
 	}
 	if len(all) > mostItems {
-		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(all[i].calm(), all[j].calm()) })
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(all[i].activityRank(), all[j].activityRank()) })
 	}
 	order, s.MoreItems = first(order, mostItems)
 	slices.Sort(order)
@@ -95,9 +95,9 @@ func (s *Sale) bound() {
 	}
 }
 
-// calm sorts active items first: from 0 to 1 it is the share of the stock that is left, 1 if nothing was sold yet, 2 if nothing is left,
+// activityRank sorts active items first: from 0 to 1 it is the share of the stock that is left, 1 if nothing was sold yet, 2 if nothing is left,
 // 3 if that is unknown.
-func (it *Item) calm() float64 {
+func (it *Item) activityRank() float64 {
 	switch {
 	case it.Free == nil:
 		return 3

@@ -289,13 +289,13 @@ func (f *Feed) close(frames chan []byte) {
 
 // askAll starts a query for each source that has none pending, and waits for a short time.
 func (f *Feed) askAll(ctx context.Context) {
-	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	wait, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	f.totals.Ask(ctx, countPause*time.Duration(f.counting.Load()))
 	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.rooms.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
 		select {
 		case <-done:
-		case <-patience.Done():
+		case <-wait.Done():
 		}
 	}
 }

@@ -21,8 +21,8 @@ func sold(at time.Time, left int) livepage.Frame {
 	return livepage.Frame{
 		At: at, RoundTrips: 20,
 		Process: livepage.Process{
-			Version: "test", Rules: "abc", Processes: 1, Workers: new(0), Degraded: []string{"commits: no worker has committed orders", "everybody knows the secrets of SECRET"},
-			Warnings: []string{"everybody knows the secrets of SECRET"}, Invariants: &livepage.Invariants{Sales: 2, VerifiedAt: at.Add(-12 * time.Second)},
+			Version: "test", Rules: "abc", Processes: 1, Workers: new(0), Degraded: []string{"commits: no worker has committed orders", "these secrets are published: SECRET"},
+			Warnings: []string{"these secrets are published: SECRET"}, Invariants: &livepage.Invariants{Sales: 2, VerifiedAt: at.Add(-12 * time.Second)},
 		},
 		Answers: map[string]uint64{livepage.Admitted: 5, "captcha_required": 2, "sold_out": 3}, Latency: &livepage.Latency{P50US: 812, P99US: 48_400},
 		Sales: &livepage.Part[[]livepage.Sale]{Value: &[]livepage.Sale{
@@ -70,7 +70,7 @@ func TestTheFirstMinute(t *testing.T) {
 	shows("#who", "ops, operator")
 	shows("#state", "degraded")
 	shows("#degraded", "commits: no worker has committed orders")
-	shows("#warnings", "everybody knows the secrets of SECRET")
+	shows("#warnings", "these secrets are published: SECRET")
 	if testenv.Eval[bool](b, `document.querySelector('#warnings').getBoundingClientRect().top < document.querySelector('#degraded').getBoundingClientRect().bottom`) {
 		t.Error("the warning is not below the fault")
 	}
@@ -135,5 +135,5 @@ func TestTheFirstMinute(t *testing.T) {
 	s.show(t, frame)
 	shows("#state", "live")
 	shows(".k-workers b", "–")
-	shows("#warnings", "everybody knows the secrets of SECRET")
+	shows("#warnings", "these secrets are published: SECRET")
 }

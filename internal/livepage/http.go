@@ -62,7 +62,7 @@ func (f *Feed) Stream(leaving <-chan struct{}) http.Handler {
 		h.Set("X-Accel-Buffering", "no") // nginx would buffer frames
 		control := http.NewResponseController(w)
 		send := func(event string, data []byte) bool {
-			if control.SetWriteDeadline(time.Now().Add(writeWithin)) != nil {
+			if control.SetWriteDeadline(time.Now().Add(writeWithin)) != nil || r.Context().Err() != nil {
 				return false
 			}
 			_, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, data)
@@ -78,7 +78,7 @@ func (f *Feed) Stream(leaving <-chan struct{}) http.Handler {
 			case <-leaving:
 				return
 			case frame := <-frames:
-				if r.Context().Err() != nil || !send("frame", frame) {
+				if !send("frame", frame) {
 					return
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// latencies count durations by buckets of which each octave has eight, up to two minutes. The zero value is ready; safe for concurrent use.
+// latencies count durations by buckets of which each octave has eight, up to nine minutes. The zero value is ready; safe for concurrent use.
 type latencies [8 * 27]atomic.Uint64
 
 func (l *latencies) add(took time.Duration) { l[min(bucketOf(took), len(l)-1)].Add(1) }

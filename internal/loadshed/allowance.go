@@ -7,8 +7,8 @@ import (
 )
 
 // An Allowance permits each subject burst actions at once, and then one every interval. Subjects are hashed into a fixed number
-// of slots, so memory does not grow with their number, and all of them together are bounded. The hash is seeded, so nobody can
-// find out which subjects share a slot. Made by NewAllowance; safe for concurrent use.
+// of slots, so memory does not grow with their number, and all of them together are bounded. The hash is seeded, so clients
+// cannot find out which subjects share a slot. Made by NewAllowance; safe for concurrent use.
 type Allowance struct {
 	burst int
 	every time.Duration

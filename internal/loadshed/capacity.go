@@ -25,8 +25,8 @@ const (
 // and grows while fewer are late and orders wait. Each refused client gets its own Retry-After, spaced at half of the rate of
 // decisions: with the same value for all, they would all return at once, and cost as much again. Safe for concurrent use.
 type Capacity struct {
-	late     time.Duration // decisions that take longer are late
-	patience time.Duration // maximum wait for room
+	late    time.Duration // decisions that take longer are late
+	maxWait time.Duration // for room
 
 	mu      sync.Mutex
 	limit   int       // guarded by mu
@@ -46,7 +46,7 @@ type window struct {
 
 // NewCapacity makes the capacity for decisions that may take the given time.
 func NewCapacity(within time.Duration) *Capacity {
-	return &Capacity{late: within * 3 / 4, patience: within / 2, limit: firstLimit}
+	return &Capacity{late: within * 3 / 4, maxWait: within / 2, limit: firstLimit}
 }
 
 // Enter waits for room, up to half of a decision's time. Without room it returns when to retry. After ok, the caller must call
@@ -69,7 +69,7 @@ func (c *Capacity) enter() (retryAfter time.Duration, ok bool) {
 	room := make(chan struct{})
 	place := c.waiting.PushBack(room)
 	c.mu.Unlock()
-	timer := time.NewTimer(c.patience)
+	timer := time.NewTimer(c.maxWait)
 	defer timer.Stop()
 	select {
 	case <-room:
@@ -94,14 +94,14 @@ func (c *Capacity) RetryAfter() time.Duration {
 	return c.nextRetry()
 }
 
-// nextRetry is called with mu held. It assumes that limit orders are decided per decision's time (2*patience), or more if a
+// nextRetry is called with mu held. It assumes that limit orders are decided per decision's time (2*maxWait), or more if a
 // higher rate was measured. Refused clients get half of the rate; the other half is for new ones.
 func (c *Capacity) nextRetry() time.Duration {
 	now := time.Now()
 	if c.retryAt.Before(now) {
 		c.retryAt = now
 	}
-	pace := max(c.pace, float64(c.limit)/(2*c.patience).Seconds())
+	pace := max(c.pace, float64(c.limit)/(2*c.maxWait).Seconds())
 	c.retryAt = c.retryAt.Add(time.Duration(float64(time.Second) / (pace / 2)))
 	if latest := now.Add(maxRetryAfter); c.retryAt.After(latest) {
 		c.retryAt = latest
@@ -109,7 +109,7 @@ func (c *Capacity) nextRetry() time.Duration {
 	return max(minRetryAfter, c.retryAt.Sub(now))
 }
 
-// leave makes room after a decision that took so long; took 0 is not counted, because it says nothing about this process.
+// leave makes room after a decision that took so long; took 0 is not counted, because it does not measure this process.
 func (c *Capacity) leave(took time.Duration) {
 	now := time.Now()
 	c.mu.Lock()
@@ -132,7 +132,7 @@ func (c *Capacity) leave(took time.Duration) {
 		if !w.began.IsZero() {
 			c.pace += (float64(w.count)/now.Sub(w.began).Seconds() - c.pace) / 4
 		}
-		*w = window{began: now, end: now.Add(c.patience)}
+		*w = window{began: now, end: now.Add(c.maxWait)}
 	}
 	for c.inUse < c.limit && c.waiting.Len() > 0 {
 		c.inUse++
@@ -153,7 +153,7 @@ type Stay struct {
 	since time.Time
 }
 
-// Leave ends the stay, if it has not ended. counts says whether its duration counts as that of a decision.
+// Leave ends the stay, if it has not ended. counts reports whether its duration counts as that of a decision.
 func (s *Stay) Leave(counts bool) {
 	if s.in == nil {
 		return

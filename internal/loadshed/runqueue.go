@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Patience is how long a request waits for a slot. Requests that wait longer are refused.
-const Patience = time.Second
+// QueueTimeout is the maximum time that a request waits for a slot. Requests that wait longer are refused.
+const QueueTimeout = time.Second
 
 // A RunQueue lets few requests run at a time, first come, first served, until they wait for something else. The Go scheduler
 // gives every runnable goroutine a turn: with thousands of concurrent requests each would get a little CPU time, and each
 // decision in progress would wait for all of them when Redis has answered it.
 //
-// Requests that waited longer than Patience are refused, one at a time beside the running ones: a refusal costs as much as
+// Requests that waited longer than QueueTimeout are refused, one at a time beside the running ones: a refusal costs as much as
 // a part of a decision, and refusals must not keep the process from deciding. Safe for concurrent use.
 type RunQueue struct {
 	slots int
@@ -60,7 +60,7 @@ func (q *RunQueue) leave(ran bool) {
 		q.refusing = false
 	}
 	now := time.Now()
-	for e := q.waiting.Front(); e != nil && now.Sub(e.Value.(*queuedRequest).since) > Patience; e = q.waiting.Front() {
+	for e := q.waiting.Front(); e != nil && now.Sub(e.Value.(*queuedRequest).since) > QueueTimeout; e = q.waiting.Front() {
 		q.late.PushBack(q.waiting.Remove(e))
 	}
 	if q.running < q.slots && q.waiting.Len() > 0 {

@@ -75,7 +75,7 @@ func TestRunQueueRefusesWhoWaitedTooLong(t *testing.T) {
 		for range late {
 			go wait()
 		}
-		time.Sleep(Patience + time.Millisecond)
+		time.Sleep(QueueTimeout + time.Millisecond)
 		for range late {
 			go wait()
 		}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/tidegate/tidegate/internal/recent"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
-// Orders adds the metrics of reservations and commits, for an orders.Service of this process.
-func (m *Metrics) Orders() orders.Measures {
+// Orders adds the metrics of reservations and commits, for a shop.Service of this process.
+func (m *Metrics) Orders() shop.Measures {
 	var (
 		reserved  = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Duration of a reservation in Redis, including failed ones."))
 		batch     = prometheus.NewHistogramVec(seconds("commit_duration_seconds", "Duration of transactions that commit orders, by result: ok or failed."), []string{"result"})
@@ -28,11 +29,11 @@ func (m *Metrics) Orders() orders.Measures {
 		Help: "Times that this process found a task or a record of a later version and left it waiting, by kind: task or record.",
 	}, []string{"kind"})
 	m.registry.MustRegister(reserved, batch, size, confirmed, regressed, later)
-	for _, kind := range []orders.NewerKind{orders.NewerTask, orders.NewerRecord} {
+	for _, kind := range []shop.NewerKind{shop.NewerTask, shop.NewerRecord} {
 		later.WithLabelValues(string(kind)) // creates the series at the start
 	}
 	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // creates both series at the start
-	return orders.Measures{
+	return shop.Measures{
 		Reserved: func(took time.Duration) {
 			m.reserved.Add(1)
 			reserved.Observe(took.Seconds())
@@ -47,16 +48,16 @@ func (m *Metrics) Orders() orders.Measures {
 		},
 		Confirmed:    func(after time.Duration) { confirmed.Observe(after.Seconds()) },
 		Regressed:    regressed.Inc,
-		NewerVersion: func(kind orders.NewerKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
+		NewerVersion: func(kind shop.NewerKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
 	}
 }
 
-// Sales is the source of the metrics of an installation's sales: an *orders.Service.
+// Sales is the source of the metrics of an installation's sales: a *shop.Service.
 type Sales interface {
-	Backlog(context.Context) (orders.Backlog, error)
+	Backlog(context.Context) (shop.Backlog, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
-	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
-	Conditions(context.Context) []orders.Condition
+	Sales(ctx context.Context, after string, limit int) ([]shop.SaleStatus, error)
+	Conditions(context.Context) []shop.Condition
 	ClockOffsets() (redis, database time.Duration)
 }
 
@@ -72,18 +73,18 @@ func (m *Metrics) Sales(from Sales) {
 			return len(letters), err
 		}),
 		clocks:     from.ClockOffsets,
-		sales:      recent.New(askWithin, func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
-		conditions: recent.New(askWithin, func(ctx context.Context) ([]orders.Condition, error) { return from.Conditions(ctx), nil }),
+		sales:      recent.New(askWithin, func(ctx context.Context) ([]shop.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
+		conditions: recent.New(askWithin, func(ctx context.Context) ([]shop.Condition, error) { return from.Conditions(ctx), nil }),
 	}
 	m.registry.MustRegister(s)
 	m.troubles = append(m.troubles, s.troubles)
 }
 
 type selling struct {
-	backlog    *recent.Source[orders.Backlog]
+	backlog    *recent.Source[shop.Backlog]
 	dead       *recent.Source[int]
-	sales      *recent.Source[[]orders.SaleStatus]
-	conditions *recent.Source[[]orders.Condition]
+	sales      *recent.Source[[]shop.SaleStatus]
+	conditions *recent.Source[[]shop.Condition]
 	clocks     func() (redis, database time.Duration)
 }
 
@@ -132,9 +133,9 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	gauge(clockOffset, redis.Seconds(), "redis")
 	gauge(clockOffset, database.Seconds(), "database")
 	if list, known := found(s.conditions); known {
-		for _, cause := range orders.Causes {
+		for _, cause := range shop.Causes {
 			there := 0.
-			if slices.ContainsFunc(list, func(c orders.Condition) bool { return c.Cause == cause }) {
+			if slices.ContainsFunc(list, func(c shop.Condition) bool { return c.Cause == cause }) {
 				there = 1
 			}
 			gauge(condition, there, string(cause))
@@ -147,7 +148,7 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	}
 	for i := range last.Value {
 		sale := &last.Value[i]
-		if !sale.VerifiedAt(now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
+		if !shop.VerifiedAt(&sale.Sale, now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
 			continue
 		}
 		for _, item := range sale.Items {

@@ -9,13 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/asynqkeys"
 	"github.com/tidegate/tidegate/internal/recent"
 )
 
 // Queues adds the metrics of Asynq's queues with these names, which are reported without prefix. All processes of an installation report
 // the same numbers.
-//
-// They are read from Asynq's own keys: its Inspector fails for queues that Redis has lost, takes no context, and reads far more.
 func (m *Metrics) Queues(rdb redis.UniversalClient, prefix string, names []string) {
 	m.registry.MustRegister(queues{prefix, recent.New(askWithin, func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
 }
@@ -72,19 +71,12 @@ func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) 
 		processed, failed *redis.StringCmd
 	}
 	replies := make([]reply, len(names))
-	key := func(name, part string) string { return "asynq:{" + name + "}:" + part }
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, name := range names {
 			r := &replies[i]
-			r.tasks = map[string]*redis.IntCmd{}
-			for _, state := range []string{"pending", "active"} {
-				r.tasks[state] = p.LLen(ctx, key(name, state))
-			}
-			for _, state := range []string{"scheduled", "retry", "archived"} {
-				r.tasks[state] = p.ZCard(ctx, key(name, state))
-			}
-			r.next = p.LIndex(ctx, key(name, "pending"), -1)
-			r.processed, r.failed = p.Get(ctx, key(name, "processed")), p.Get(ctx, key(name, "failed"))
+			r.tasks = asynqkeys.Count(ctx, p, name)
+			r.next = p.LIndex(ctx, asynqkeys.Key(name, "pending"), -1)
+			r.processed, r.failed = p.Get(ctx, asynqkeys.Key(name, "processed")), p.Get(ctx, asynqkeys.Key(name, "failed"))
 		}
 		return nil
 	})
@@ -94,7 +86,7 @@ func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) 
 	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, name := range names {
 			if id := replies[i].next.Val(); id != "" {
-				replies[i].since = p.HGet(ctx, key(name, "t:"+id), "pending_since")
+				replies[i].since = p.HGet(ctx, asynqkeys.Key(name, "t:"+id), "pending_since")
 			}
 		}
 		return nil

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// MinConns prevents a deadlock: leading a sale's recovery holds a connection, and needs others meanwhile.
+	// MinConns prevents a deadlock: leading a sale's recovery and verifying all sales each hold a connection, and need others meanwhile.
 	MinConns     = 4
 	DefaultConns = 16
 )
 
-// parameters are what a session needs, unless the URL says otherwise.
+// parameters are what a session needs, unless the URL sets others.
 var parameters = map[string]string{
 	// An order leaves the outbox when its commit returns, so the commit must be on disk by then.
 	"synchronous_commit": "on",
@@ -97,9 +97,9 @@ func unprepared(c *pgx.ConnConfig) {
 }
 
 // Open returns a pool that connects only to a server that takes writes, as with target_session_attrs=read-write. It does not connect yet.
-// program is the application name, maxConns the most connections of the pool. Behind a pooler that does not set the parameters of a session, statements are not prepared, unless
-// default_query_exec_mode in the URL says so, and what the server uses instead of our parameters is checked. Parameters in the URL take
-// precedence.
+// program is the application name, maxConns the most connections of the pool. Behind a pooler that does not set the parameters of a session,
+// statements are prepared only if default_query_exec_mode in the URL requests it, and what the server uses instead of our parameters is
+// checked. Parameters in the URL take precedence.
 func Open(ctx context.Context, url, program string, maxConns int, log *slog.Logger) (*pgxpool.Pool, error) {
 	c, err := parse(url, int32(maxConns))
 	if err != nil {

@@ -13,12 +13,12 @@ type Source[T any] struct {
 	within time.Duration
 
 	mu     sync.Mutex
-	asking chan struct{} // guarded by mu; closed when the question is answered, nil: nobody asks
+	asking chan struct{} // guarded by mu; closed when the question is answered, nil: no question is pending
 	ended  time.Time     // guarded by mu: of the last question
 	answer Answer[T]     // guarded by mu
 }
 
-// An Answer is what was said last.
+// An Answer is the most recent result.
 type Answer[T any] struct {
 	Value T
 	At    time.Time // zero: there was never a Value
@@ -30,8 +30,8 @@ func New[T any](within time.Duration, ask func(context.Context) (T, error)) *Sou
 	return &Source[T]{ask: ask, within: within}
 }
 
-// nobody is what there is to wait for where nobody asks.
-var nobody = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+// closed is returned where no question is pending.
+var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Ask asks, unless that is being done or was done less than fresh ago. The question outlives ctx by no more than its own time. What it
 // returns is closed when there is an answer.
@@ -42,7 +42,7 @@ func (s *Source[T]) Ask(ctx context.Context, fresh time.Duration) <-chan struct{
 	case s.asking != nil:
 		return s.asking
 	case s.ask == nil, fresh > 0 && time.Since(s.ended) < fresh:
-		return nobody
+		return closed
 	}
 	s.asking = make(chan struct{})
 	go s.once(ctx, s.asking)
@@ -69,12 +69,12 @@ func (s *Source[T]) Asking() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking == nil {
-		return nobody
+		return closed
 	}
 	return s.asking
 }
 
-// Last returns what was said last.
+// Last returns the most recent result.
 func (s *Source[T]) Last() Answer[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,23 +1,10 @@
 package redisscript
 
 import (
-	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// Repeatable is New for a script that may run twice: the client sends it again after a timeout.
-func Repeatable(source string, reads ...string) *redis.Script {
-	return redis.NewScript(guarded(source, reads))
-}
-
-// Try is a Lua function for the beginning of a script: try(command, key, ...) returns nil if the key is of another type.
-//
-//go:embed try.lua
-var Try string
 
 // quotedCommand matches a word in quotes that may be a command, in a call or in a table of calls.
 var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
@@ -31,7 +18,7 @@ var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
 //   - Without memory, with too few replicas or with a failed disk, Redis refuses the first write, and no later one.
 //   - The script itself must check the types and the values of its keys before its first write.
 //
-// Servers without redis.acl_check_cmd, such as Redis 6.2, do not check. Line numbers in errors stay those of source.
+// Servers without redis.acl_check_cmd, such as Redis 6.2, do not check.
 func guarded(source string, reads []string) string {
 	var commands []string
 	for _, word := range quotedCommand.FindAllStringSubmatch(source, -1) {

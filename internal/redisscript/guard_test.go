@@ -41,8 +41,8 @@ func TestGuard(t *testing.T) {
 					t.Fatal(err)
 				}
 				keys := []string{"a", "b", "c"}
-				_, once := New(source, "GET").Run(t.Context(), user, keys)
-				repeated := Repeatable(source, "GET").Run(t.Context(), user, keys).Err()
+				once := New("test", source, "GET").Run(t.Context(), user, keys).Err()
+				repeated := Repeatable("test", source, "GET").Run(t.Context(), user, keys).Err()
 				for _, err := range []error{once, repeated} {
 					if !redis.HasErrorPrefix(err, "NOPERM") {
 						t.Errorf("%q: %v", rules, err)
@@ -61,7 +61,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardKeepsLineNumbers: an error names the line of the source.
+// TestGuardKeepsLineNumbers: an error names the line of the source, after that of the name.
 func TestGuardKeepsLineNumbers(t *testing.T) {
 	opts, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
@@ -69,8 +69,8 @@ func TestGuardKeepsLineNumbers(t *testing.T) {
 	}
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
-	_, err = New("-- a comment\nlocal t = redis.call('EXISTS', KEYS[1]) == 2 and redis.call('DEL', KEYS[1])\nreturn t.x").Run(t.Context(), rdb, []string{"guard:lines"})
-	if err == nil || !strings.Contains(err.Error(), "user_script:3") {
+	err = New("test", "-- a comment\nlocal t = redis.call('EXISTS', KEYS[1]) == 2 and redis.call('DEL', KEYS[1])\nreturn t.x").Run(t.Context(), rdb, []string{"guard:lines"}).Err()
+	if err == nil || !strings.Contains(err.Error(), "user_script:4") {
 		t.Errorf("%v", err)
 	}
 }
@@ -105,7 +105,7 @@ func BenchmarkGuard(b *testing.B) {
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
 	const source = `if ARGV[1] == '1' then for _, c in ipairs({ 'HSET', 'SADD', 'ZADD', 'RPUSH', 'PEXPIREAT', 'HDEL', 'SREM' }) do redis.call(c) end end return {}`
-	for name, script := range map[string]*redis.Script{"with": Repeatable(source), "without": redis.NewScript(source)} {
+	for name, script := range map[string]*Script{"with": Repeatable("test", source), "without": {source: source, hash: redis.NewScript(source).Hash()}} {
 		b.Run(name, func(b *testing.B) {
 			if err := rdb.ConfigResetStat(b.Context()).Err(); err != nil {
 				b.Fatal(err)

@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // newTransport returns a transport that keeps all its connections open: a crowd that dials for each call would measure the
@@ -31,31 +33,13 @@ func newTransport(connections, hosts int) *http.Transport {
 	}
 }
 
-// answer is the part of an order's or a problem's JSON that the crowd uses.
-type answer struct {
-	OrderID     string `json:"order_id"`
-	Status      state  `json:"status"`
-	Reason      string `json:"reason"`
-	Action      string `json:"action"` // of a payment
-	PollAfterMs int    `json:"poll_after_ms"`
-
-	PayBefore time.Time `json:"pay_before"`
-}
-
-// state is an order's status, a word. A problem has a number in the same field, the HTTP status, which is ignored.
-type state string
-
-func (s *state) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		return json.Unmarshal(b, (*string)(s))
-	}
-	return nil
-}
-
 // reply is a response.
 type reply struct {
-	answer
+	sales.OrderView // of a success, as far as it has an order
+
+	Action     orders.Action `json:"action"` // of a payment
 	code       int
+	refusal    string        // reason of a problem
 	retryAfter time.Duration // 0 = none
 }
 
@@ -69,7 +53,7 @@ type public struct {
 
 func newPublic(base, sale string, rt http.RoundTripper, wait, skew time.Duration) *public {
 	return &public{
-		client: apiclient.Client{Transport: rt, Base: base}, orders: "/v1/sales/" + url.PathEscape(sale) + "/orders", wait: wait, skew: skew,
+		client: apiclient.Client{Transport: rt, Base: base}, orders: apiclient.Path("v1", "sales", sale, "orders"), wait: wait, skew: skew,
 	}
 }
 
@@ -86,24 +70,21 @@ func (p *public) order(ctx context.Context, buyer, key, item string, quantity in
 	if key != "" {
 		header.Set("Idempotency-Key", key)
 	}
-	return replyOf(p.client.Do(ctx, http.MethodPost, p.orders, header, struct {
-		Item     string `json:"item"`
-		Quantity int    `json:"quantity"`
-	}{item, quantity}))
+	return replyOf(p.client.Do(ctx, http.MethodPost, p.orders, header, sales.OrderRequest{Item: item, Quantity: quantity}))
 }
 
 // cancel cancels an order.
 func (p *public) cancel(ctx context.Context, buyer, id string) (reply, error) {
 	ctx, done := context.WithTimeout(ctx, p.wait)
 	defer done()
-	return replyOf(p.client.Do(ctx, http.MethodPost, "/v1/orders/"+url.PathEscape(id)+"/cancel", p.identity(buyer), nil))
+	return replyOf(p.client.Do(ctx, http.MethodPost, apiclient.Path("v1", "orders", id, "cancel"), p.identity(buyer), nil))
 }
 
 // status reads an order; the server waits up to hold for its status to differ from while.
-func (p *public) status(ctx context.Context, buyer, id, while string, hold time.Duration) (reply, error) {
+func (p *public) status(ctx context.Context, buyer, id string, while orders.Status, hold time.Duration) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, hold+p.wait)
 	defer cancel()
-	path := "/v1/orders/" + url.PathEscape(id) + "?while=" + while + "&wait_ms=" + strconv.FormatInt(hold.Milliseconds(), 10)
+	path := apiclient.Path("v1", "orders", id) + "?while=" + string(while) + "&wait_ms=" + strconv.FormatInt(hold.Milliseconds(), 10)
 	return replyOf(p.client.Do(ctx, http.MethodGet, path, p.identity(buyer), nil))
 }
 
@@ -122,17 +103,24 @@ func replyOf(res apiclient.Response, err error) (reply, error) {
 		return reply{}, err
 	}
 	r := reply{code: res.StatusCode, retryAfter: res.RetryAfter()}
-	if bytes.HasPrefix(res.Body, []byte("{")) {
-		if err := json.Unmarshal(res.Body, &r.answer); err != nil {
-			return r, fmt.Errorf("%w: %w", errMalformed, err)
-		}
+	switch {
+	case !bytes.HasPrefix(res.Body, []byte("{")):
+	case r.code/100 == 2:
+		err = json.Unmarshal(res.Body, &r)
+	default:
+		var p problem.Problem
+		err = json.Unmarshal(res.Body, &p)
+		r.refusal = p.Reason
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return r, nil
 }
 
 var errMalformed = errors.New("rehearse: malformed answer")
 
-// outcomeOf returns what a buyer may conclude; proper says whether the response reports success. Only a 4xx is a refusal: every
+// outcomeOf returns what a buyer may conclude; proper means that the response reports success. Only a 4xx is a refusal: every
 // other response that is not proper leaves the outcome open.
 func outcomeOf(r reply, err error, hungUp, proper bool) (o Outcome, reason, detail string) {
 	var timeout net.Error
@@ -148,9 +136,9 @@ func outcomeOf(r reply, err error, hungUp, proper bool) (o Outcome, reason, deta
 	case proper:
 		return Admitted, "", ""
 	case r.code >= 400 && r.code < 500:
-		return Refused, cmp.Or(r.Reason, "http_"+strconv.Itoa(r.code)), ""
+		return Refused, cmp.Or(r.refusal, "http_"+strconv.Itoa(r.code)), ""
 	case r.code >= 500:
-		return Lost, cmp.Or(r.Reason, "http_"+strconv.Itoa(r.code)), ""
+		return Lost, cmp.Or(r.refusal, "http_"+strconv.Itoa(r.code)), ""
 	}
 	return Lost, "malformed", fmt.Sprintf("%d with order id %q and status %q", r.code, r.OrderID, r.Status)
 }

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
 )
 
-// longestWait bounds one wait between attempts, whatever Retry-After says, so that a rehearsal ends. The API asks for no more.
+// longestWait bounds one wait between attempts, whatever Retry-After is, so that a rehearsal ends. The API asks for no more.
 const longestWait = 30 * time.Second
 
 // crowd is a run in progress.
@@ -46,8 +47,8 @@ type pendingCall struct {
 type placed struct {
 	click
 	id, user string
-	state    string // as its buyer last saw it
-	while    string // followed until it has another status than this
+	state    orders.Status // as its buyer last saw it
+	while    orders.Status // followed until it has another status than this
 	api      int
 }
 
@@ -124,7 +125,7 @@ func (c *crowd) attempt(ctx context.Context, a *pendingCall) Call {
 	call.Status = r.code
 	switch call.Outcome {
 	case Admitted:
-		call.OrderID, call.State = r.OrderID, string(r.Status)
+		call.OrderID, call.State = r.OrderID, r.Status
 	case Lost:
 		a.api = (a.api + 1) % len(c.apis) // as a load balancer would
 		a.wait = c.backoff(a.attempts, r.retryAfter)
@@ -132,7 +133,7 @@ func (c *crowd) attempt(ctx context.Context, a *pendingCall) Call {
 	c.rec.record(line{Call: &call})
 	c.tally.end(call)
 	if call.Outcome == Admitted {
-		c.watch(ctx, &placed{click: a.click, id: r.OrderID, user: buyer, state: string(r.Status), while: accepted, api: a.api})
+		c.watch(ctx, &placed{click: a.click, id: r.OrderID, user: buyer, state: r.Status, while: accepted, api: a.api})
 	}
 	return call
 }

@@ -20,6 +20,6 @@
 //
 // For what the judge cannot observe from outside (the content of Redis, queues, counters) it relies on verify, or reports that
 // it was not judged. Where the order of events is uncertain it decides in favour of the server, so every breach is real. It
-// compares no clocks unless it says so: the feed's numbers give the order of changes, and the crowd's own reads give the latest
+// compares no clocks unless stated otherwise: the feed's numbers give the order of changes, and the crowd's own reads give the latest
 // time of each.
 package rehearse

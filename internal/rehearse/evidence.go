@@ -9,7 +9,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Evidence is what the server shows after the drain, and what is known beforehand.
@@ -25,46 +30,25 @@ type Evidence struct {
 }
 
 // Event is one change of an order, as the feed shows it.
-type Event struct {
-	Seq       int64     `json:"seq"`
-	At        time.Time `json:"at"`
-	OrderID   string    `json:"order_id"`
-	Sale      string    `json:"sale"`
-	Item      string    `json:"item"`
-	Buyer     string    `json:"user"`
-	Quantity  int       `json:"quantity"`
-	Units     []int     `json:"units"`
-	Status    string    `json:"status"`
-	Reason    string    `json:"reason"`
-	Action    string    `json:"action"`    // refund: a capture that found nothing to pay; Status is what it was before
-	Reference string    `json:"reference"` // of a capture
-}
+type Event sales.EventView
 
 // refunds reports whether the event is a capture to be refunded; such an event changes no status.
 func (e *Event) refunds() bool { return e.Action == actionRefund }
 
 // Actions of a capture.
 const (
-	actionNone   = "none"
-	actionRefund = "refund"
+	actionNone   = orders.ActionNone
+	actionRefund = orders.ActionRefund
 )
 
 // Verification is the server's own verification of a sale.
-type Verification struct {
-	OK     bool    `json:"ok"`
-	Checks []Check `json:"checks"`
-}
+type Verification = sales.Verification
 
 // Check is one line of a Verification.
-type Check struct {
-	Invariant string `json:"invariant"`
-	OK        bool   `json:"ok"`
-	Detail    string `json:"detail"`
-	Waiting   int    `json:"waiting"` // orders and tasks still under way: no breach, until the drain is over
-}
+type Check = shop.Check
 
 // settled reports whether there is nothing left to wait for.
-func (v *Verification) settled() bool {
+func settled(v *Verification) bool {
 	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
 }
 
@@ -89,7 +73,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 	for looks := 1; ; {
 		e.Verify, verifyErr = api.verify(ctx)
 		late := time.Now().After(deadline)
-		if !late && !(verifyErr == nil && e.Verify.settled()) && periodic.Pause(ctx, between) {
+		if !late && !(verifyErr == nil && settled(e.Verify)) && periodic.Pause(ctx, between) {
 			continue
 		}
 		e.Sale, saleErr = api.read(ctx)
@@ -153,7 +137,7 @@ func (e *Evidence) balanced() bool {
 
 // feedComplete reports whether the feed has caught up with the list, and with the answered payments.
 func (e *Evidence) feedComplete(h *History) bool {
-	status, captured := map[string]string{}, map[string]bool{}
+	status, captured := map[string]orders.Status{}, map[string]bool{}
 	for i := range e.Events {
 		captured[e.Events[i].Reference] = true
 		if !e.Events[i].refunds() {
@@ -171,8 +155,8 @@ func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Durat
 		case !o.of(prefix, e.Sale):
 		case o.Status == accepted:
 			wait = max(wait, between)
-		case o.Status == confirmed && !o.PayBefore.IsZero() && o.PayBefore.Before(deadline):
-			wait = max(wait, between, time.Until(o.PayBefore))
+		case o.Status == confirmed && !o.payBefore().IsZero() && o.payBefore().Before(deadline):
+			wait = max(wait, between, time.Until(o.payBefore()))
 		}
 	}
 	return wait
@@ -189,11 +173,8 @@ func (i *internal) events(ctx context.Context, sale string, known []Event) ([]Ev
 		after = known[len(known)-1].Seq
 	}
 	for {
-		var page struct {
-			Items []Event `json:"items"`
-		}
-		code, err := i.do(ctx, http.MethodGet, "/v1/order-events?limit=1000&after="+strconv.FormatInt(after, 10), nil, &page)
-		if code == http.StatusNotFound {
+		page, err := ask[response.Page[Event]](ctx, i, http.MethodGet, "/v1/order-events?limit=1000&after="+strconv.FormatInt(after, 10), nil)
+		if apiclient.HasStatus(err, http.StatusNotFound) {
 			return nil, nil
 		}
 		if err != nil {

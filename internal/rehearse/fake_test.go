@@ -52,8 +52,8 @@ const (
 	marksForever  defect = "gives a second order to a buyer without a key whose first one lives"
 )
 
-// shop is an in-memory implementation of the HTTP API, public and internal on one listener.
-type shop struct {
+// fakeShop is an in-memory implementation of the HTTP API, public and internal on one listener.
+type fakeShop struct {
 	*httptest.Server
 	wrong defect
 
@@ -74,8 +74,8 @@ type shop struct {
 	once     bool
 }
 
-func newShop(t *testing.T, wrong defect) *shop {
-	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}, kept: map[string]int{}}
+func newShop(t *testing.T, wrong defect) *fakeShop {
+	s := &fakeShop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}, kept: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /v1/sales/{sale}", s.stumbling(s.put))
 	mux.HandleFunc("POST /v1/sales/{sale}/open", s.stumbling(func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) }))
@@ -94,12 +94,12 @@ func newShop(t *testing.T, wrong defect) *shop {
 }
 
 // stumbling wraps a handler so that a shop with the defect stumbles only calls it on the second try.
-func (s *shop) stumbling(next http.HandlerFunc) http.HandlerFunc {
+func (s *fakeShop) stumbling(next http.HandlerFunc) http.HandlerFunc {
 	var first sync.Once
 	return func(w http.ResponseWriter, r *http.Request) {
 		serve := next
 		if s.wrong == stumbles {
-			first.Do(func() { serve = func(w http.ResponseWriter, _ *http.Request) { problem(w, 503, "unavailable") } })
+			first.Do(func() { serve = func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "unavailable") } })
 		}
 		serve(w, r)
 	}
@@ -110,11 +110,11 @@ func say(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-func problem(w http.ResponseWriter, code int, reason string) {
-	say(w, code, map[string]any{"type": "/problems/x", "status": code, "reason": reason})
+func refuse(w http.ResponseWriter, code int, reason string) {
+	say(w, code, map[string]any{"type": "/problems/x", "status": code, "title": reason, "reason": reason})
 }
 
-func (s *shop) put(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) put(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		StartsAt time.Time `json:"starts_at"`
 		HoldMs   int64     `json:"hold_ms"`
@@ -124,7 +124,7 @@ func (s *shop) put(w http.ResponseWriter, r *http.Request) {
 		} `json:"items"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || r.Header.Get("Authorization") != "Bearer secret" {
-		problem(w, 401, "unauthenticated")
+		refuse(w, 401, "unauthenticated")
 		return
 	}
 	s.mu.Lock()
@@ -133,11 +133,11 @@ func (s *shop) put(w http.ResponseWriter, r *http.Request) {
 	say(w, 201, map[string]any{})
 }
 
-func (s *shop) get(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) get(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.starts.IsZero() {
-		problem(w, 404, "unknown_sale")
+		refuse(w, 404, "unknown_sale")
 		return
 	}
 	say(w, 200, Sale{
@@ -146,7 +146,7 @@ func (s *shop) get(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *shop) sales(w http.ResponseWriter, _ *http.Request) {
+func (s *fakeShop) sales(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	say(w, 200, map[string]any{"next_cursor": nil, "items": []any{
@@ -156,19 +156,19 @@ func (s *shop) sales(w http.ResponseWriter, _ *http.Request) {
 }
 
 // first returns true once per shop.
-func (s *shop) first() bool {
+func (s *fakeShop) first() bool {
 	was := s.once
 	s.once = true
 	return !was
 }
 
-func (s *shop) order(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) order(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Item     string `json:"item"`
 		Quantity int    `json:"quantity"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		problem(w, 422, "invalid")
+		refuse(w, 422, "invalid")
 		return
 	}
 	buyer, key := r.Header.Get("X-User-ID"), r.Header.Get("Idempotency-Key")
@@ -182,7 +182,7 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	attempt := s.tried[key]
 	s.mu.Unlock()
 	if s.wrong == busy && attempt == 1 {
-		problem(w, 503, "at_capacity")
+		refuse(w, 503, "at_capacity")
 		return
 	}
 	code, o, reason := s.decide(buyer, key, in.Quantity, attempt)
@@ -197,11 +197,11 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/v1/orders/"+o.OrderID)
 		say(w, 202, o)
 	default:
-		problem(w, code, reason)
+		refuse(w, code, reason)
 	}
 }
 
-func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, string) {
+func (s *fakeShop) decide(buyer, key string, quantity, attempt int) (int, Order, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
@@ -213,7 +213,7 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 	}
 	held := s.kept[buyer]
 	for _, o := range s.orders {
-		if o.Buyer == buyer && o.holds() && (s.wrong != giftsQuota || o.Status != paid) {
+		if o.User == buyer && o.holds() && (s.wrong != giftsQuota || o.Status != paid) {
 			held += o.Quantity
 		}
 	}
@@ -226,7 +226,7 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 		return 409, Order{}, "quota_per_buyer"
 	}
 	o := &Order{
-		OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", Buyer: buyer, Quantity: quantity,
+		OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", User: buyer, Quantity: quantity,
 		AcceptedAt: s.starts.Add(2 * time.Minute),
 	}
 	for range quantity {
@@ -253,16 +253,16 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 	return 202, *o, ""
 }
 
-func (s *shop) status(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) status(w http.ResponseWriter, r *http.Request) {
 	if o := s.find(r.PathValue("id"), r.Header.Get("X-User-ID")); o != nil {
 		say(w, 200, o)
 	} else {
-		problem(w, 404, "unknown_order")
+		refuse(w, 404, "unknown_order")
 	}
 }
 
 // list uses pages of two thirds of a usual crowd, so that cursors are used.
-func (s *shop) list(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) list(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
@@ -275,7 +275,7 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	case losesOrder:
 		all = all[1:]
 	case inventsOrder:
-		o := Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", Buyer: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt}
+		o := Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", User: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt}
 		all = append(all, o)
 		if s.first() {
 			s.tell(&o, confirmed)
@@ -293,7 +293,7 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	say(w, 200, map[string]any{"items": all[from:to], "next_cursor": next})
 }
 
-func (s *shop) verify(w http.ResponseWriter, _ *http.Request) {
+func (s *fakeShop) verify(w http.ResponseWriter, _ *http.Request) {
 	ok := s.wrong != doubtsItself
 	say(w, 200, Verification{OK: ok, Checks: []Check{
 		{Invariant: "I6", OK: true, Detail: "free + held = stock"}, {Invariant: "I17", OK: ok, Detail: "queues hold 0 tasks"},

@@ -6,34 +6,36 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // Changes of orders at the fake server. All functions except handlers must be called with s.mu held.
 
-func (s *shop) free() int { return s.stock - s.next + len(s.back) }
+func (s *fakeShop) free() int { return s.stock - s.next + len(s.back) }
 
 // tell adds a change to the feed.
-func (s *shop) tell(o *Order, status string) *Event {
+func (s *fakeShop) tell(o *Order, status orders.Status) *Event {
 	s.events = append(s.events, Event{
-		Seq: int64(10 * (len(s.events) + 1)), At: time.Now(), OrderID: o.OrderID, Sale: "demo", Item: o.Item, Buyer: o.Buyer,
+		Seq: int64(10 * (len(s.events) + 1)), At: time.Now(), OrderID: o.OrderID, Sale: "demo", Item: o.Item, User: o.User,
 		Quantity: o.Quantity, Units: o.Units, Status: status,
 	})
 	return &s.events[len(s.events)-1]
 }
 
-func (s *shop) commit(o *Order) {
+func (s *fakeShop) commit(o *Order) {
 	if o.Status != accepted || s.wrong == neverEnds && o == s.orders[0] {
 		return
 	}
-	o.Status, o.ConfirmedAt = confirmed, time.Now()
+	o.Status, o.ConfirmedAt = confirmed, new(time.Now())
 	if s.hold > 0 {
-		o.PayBefore = o.ConfirmedAt.Add(s.hold)
+		o.PayBefore = new(o.ConfirmedAt.Add(s.hold))
 	}
 	s.tell(o, confirmed)
 }
 
 // end removes an unpaid order from the sale.
-func (s *shop) end(o *Order, status string) {
+func (s *fakeShop) end(o *Order, status orders.Status) {
 	o.Status = status
 	if s.wrong != hidesChange || status != cancelled {
 		s.tell(o, status)
@@ -42,18 +44,18 @@ func (s *shop) end(o *Order, status string) {
 		return
 	}
 	if s.wrong == keepsQuota {
-		s.kept[o.Buyer] += o.Quantity
+		s.kept[o.User] += o.Quantity
 	}
 	s.back = append(s.back, o.Units...)
-	if mark := "of " + o.Buyer; s.keys[mark] == o {
+	if mark := "of " + o.User; s.keys[mark] == o {
 		delete(s.keys, mark)
 	}
 }
 
 // expire ends the orders whose time to pay is over.
-func (s *shop) expire() {
+func (s *fakeShop) expire() {
 	for _, o := range s.orders {
-		if o.PayBefore.IsZero() || time.Now().Before(o.PayBefore) {
+		if o.payBefore().IsZero() || time.Now().Before(o.payBefore()) {
 			continue
 		}
 		switch {
@@ -67,10 +69,10 @@ func (s *shop) expire() {
 }
 
 // find returns the current order, committed; nil if the user has no such order.
-func (s *shop) find(id, user string) *Order {
+func (s *fakeShop) find(id, user string) *Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.orders, func(o *Order) bool { return o.OrderID == id && (o.Buyer == user || user == "") })
+	i := slices.IndexFunc(s.orders, func(o *Order) bool { return o.OrderID == id && (o.User == user || user == "") })
 	if i < 0 {
 		return nil
 	}
@@ -80,7 +82,7 @@ func (s *shop) find(id, user string) *Order {
 	return &o
 }
 
-func (s *shop) cancel(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) cancel(w http.ResponseWriter, r *http.Request) {
 	o := s.find(r.PathValue("id"), r.Header.Get("X-User-ID"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,22 +91,22 @@ func (s *shop) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case o == nil:
-		problem(w, 404, "unknown_order")
+		refuse(w, 404, "unknown_order")
 		return
 	case o.Status == confirmed && s.hold > 0:
 		s.end(o, cancelled)
 	case o.Status != cancelled:
-		problem(w, 409, "order_final")
+		refuse(w, 409, "order_final")
 		return
 	}
 	say(w, 200, o)
 }
 
-func (s *shop) payment(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) payment(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Reference, Outcome string }
 	o := s.find(r.PathValue("id"), "")
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Outcome != "captured" || o == nil || r.Header.Get("Authorization") != "Bearer secret" {
-		problem(w, 422, "invalid")
+		refuse(w, 422, "invalid")
 		return
 	}
 	s.mu.Lock()
@@ -115,7 +117,7 @@ func (s *shop) payment(w http.ResponseWriter, r *http.Request) {
 	if e == nil || s.wrong == forgetsRef && e.Action == actionNone {
 		switch {
 		case s.wrong == turnsAway && returned(o.Status):
-			problem(w, 409, "order_final")
+			refuse(w, 409, "order_final")
 			return
 		case o.Status == confirmed && s.hold > 0 && !(s.wrong == refundsLive && s.first()), s.wrong == chargesTwice && o.Status == paid && e == nil:
 			o.Status = paid
@@ -136,13 +138,13 @@ func (s *shop) payment(w http.ResponseWriter, r *http.Request) {
 		e = &said
 	}
 	if s.wrong == dropsAnswers && s.posts%3 == 0 {
-		problem(w, 503, "unavailable")
+		refuse(w, 503, "unavailable")
 		return
 	}
 	say(w, 200, map[string]any{"status": e.Status, "action": e.Action})
 }
 
-func (s *shop) feed(w http.ResponseWriter, r *http.Request) {
+func (s *fakeShop) feed(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	pollHold    = 10 * time.Second       // of one long poll
-	pollPause   = 50 * time.Millisecond  // before the next read if the server gives no interval
-	patience404 = 5                      // reads with 404 before the buyer gives up
-	shortPoll   = 100 * time.Millisecond // a long poll that returns sooner without a change was not held by the server
+	pollHold  = 10 * time.Second       // of one long poll
+	pollPause = 50 * time.Millisecond  // before the next read if the server gives no interval
+	max404    = 5                      // reads with 404 before the buyer gives up
+	shortPoll = 100 * time.Millisecond // a long poll that returns sooner without a change was not held by the server
 )
 
 // followAll follows orders until the queue is closed and empty. After ctx ends it only empties the queue.
@@ -40,7 +40,7 @@ func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 		ended, wait := time.Since(c.start), pollPause
 		switch {
 		case err == nil && r.code == http.StatusOK && r.Status != "":
-			if state := string(r.Status); state != last || state != p.while {
+			if state := r.Status; state != last || state != p.while {
 				last = state
 				c.rec.record(line{StatusRead: &StatusRead{OrderID: p.id, State: state, Since: since, Started: begun, Ended: ended}})
 			}
@@ -50,16 +50,16 @@ func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 						c.tally.confirmed.Add(1)
 					}
 					p.state = last
-					c.live.Go(func() { c.carryOut(ctx, p, r.PayBefore) })
+					c.live.Go(func() { c.carryOut(ctx, p, (*Order)(&r.OrderView).payBefore()) })
 				}
 				return
 			}
 			wait = 0
 			if ended-begun < shortPoll {
-				wait = max(time.Duration(r.PollAfterMs)*time.Millisecond, pollPause)
+				wait = max(time.Duration(r.PollAfterMS)*time.Millisecond, pollPause)
 			}
 		case err == nil && r.code == http.StatusNotFound:
-			if missing++; missing == patience404 {
+			if missing++; missing == max404 {
 				return
 			}
 		default:

@@ -9,9 +9,11 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
-// Outcome is the result of one attempt, as its buyer knows it.
+// Outcome is the result of one attempt, as its buyer observed it.
 type Outcome string
 
 // Outcomes. Lost means unknown: no answer, or a 5xx.
@@ -56,7 +58,7 @@ type Call struct {
 	Status   int           `json:"status,omitempty"` // HTTP; 0 = no answer
 	Reason   string        `json:"reason,omitempty"` // of the problem; for a lost response also timeout, connection, hung_up, malformed
 	OrderID  string        `json:"order_id,omitempty"`
-	State    string        `json:"order_status,omitempty"` // of the order in a 202
+	State    orders.Status `json:"order_status,omitempty"` // of the order in a 202
 	HungUp   bool          `json:"hung_up,omitempty"`      // the buyer meant to cut this attempt, even if the response was faster
 	Error    string        `json:"error,omitempty"`
 }
@@ -64,7 +66,7 @@ type Call struct {
 // StatusRead is a status of an order that its buyer saw.
 type StatusRead struct {
 	OrderID string        `json:"order_id"`
-	State   string        `json:"order_status"`
+	State   orders.Status `json:"order_status"`
 	Since   time.Duration `json:"since_ns"` // when its buyer first read the order
 	Started time.Duration `json:"started_ns"`
 	Ended   time.Duration `json:"ended_ns"`
@@ -91,8 +93,8 @@ type Operation struct {
 	Outcome   Outcome       `json:"outcome"`                // Admitted: done
 	Status    int           `json:"status,omitempty"`       // HTTP; 0 = no answer
 	Reason    string        `json:"reason,omitempty"`       // as in Call
-	State     string        `json:"order_status,omitempty"` // in the answer
-	Action    string        `json:"action,omitempty"`       // none or refund, of a payment
+	State     orders.Status `json:"order_status,omitempty"` // in the answer
+	Action    orders.Action `json:"action,omitempty"`       // none or refund, of a payment
 	Error     string        `json:"error,omitempty"`
 }
 

@@ -25,20 +25,20 @@ func Judge(h *History, e Evidence) []Finding {
 	if e.Events != nil {
 		judged["I10"] = c.returns()
 	}
-	said := map[string][]Check{}
+	verified := map[string][]Check{}
 	if verify != nil {
 		for _, check := range verify.Checks {
-			said[check.Invariant] = append(said[check.Invariant], check)
+			verified[check.Invariant] = append(verified[check.Invariant], check)
 		}
 	}
 	if e.Orders == nil { // the server's own check that nothing is lost does not replace the list
-		said["I1"] = slices.DeleteFunc(said["I1"], func(c Check) bool { return c.OK })
+		verified["I1"] = slices.DeleteFunc(verified["I1"], func(c Check) bool { return c.OK })
 	}
 	var found []Finding
 	add := func(invariant, title string, f Finding) {
 		f.Invariant, f.Title = invariant, title
-		found = append(found, f.merge(said[invariant]))
-		delete(said, invariant)
+		found = append(found, f.merge(verified[invariant]))
+		delete(verified, invariant)
 	}
 	for _, t := range titles {
 		f, ok := judged[t.invariant]
@@ -51,12 +51,12 @@ func Judge(h *History, e Evidence) []Finding {
 		sound := true
 		for _, check := range verify.Checks {
 			sound = sound && check.OK
-			if _, unknown := said[check.Invariant]; unknown { // to this judge
+			if _, unknown := verified[check.Invariant]; unknown { // to this judge
 				add(check.Invariant, "by verify", notJudged(""))
 			}
 		}
 		if sound && !verify.OK {
-			said["verify"] = []Check{{Detail: "not ok, but no check failed"}}
+			verified["verify"] = []Check{{Detail: "not ok, but no check failed"}}
 			add("verify", "overall result", notJudged(""))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // sent is I20: every planned call was sent.
@@ -117,7 +119,7 @@ func (j *judge) mayHaveEndedBefore(id, next string) bool {
 	return j.feed == nil || j.feed.before(id, next)
 }
 
-// forward is I9: nobody saw a status after one that it cannot follow, and each order's changes in the feed are valid steps.
+// forward is I9: no buyer saw a status after one that it cannot follow, and each order's changes in the feed are valid steps.
 // Reads that overlapped in time are not compared.
 func (j *judge) forward() (f Finding) {
 	seen := j.statusReads()
@@ -137,7 +139,7 @@ func (j *judge) forward() (f Finding) {
 		}
 	}
 	for _, a := range j.h.Operations {
-		if o := j.listed[a.OrderID]; a.Reason == "order_final" && o != nil && o.Status == confirmed && !o.PayBefore.IsZero() {
+		if o := j.listed[a.OrderID]; a.Reason == "order_final" && o != nil && o.Status == confirmed && !o.payBefore().IsZero() {
 			f.breach("order %s could not be cancelled because it was final, but waits for payment", a.OrderID)
 		}
 	}
@@ -150,7 +152,7 @@ func (j *judge) forward() (f Finding) {
 }
 
 // backward returns the first two statuses, one read completely before the other, that no order can go through.
-func backward(looks []StatusRead) (from, to string, found bool) {
+func backward(looks []StatusRead) (from, to orders.Status, found bool) {
 	for i, a := range looks {
 		for _, b := range looks[i+1:] {
 			if a.Ended < b.Started && !mayBecome(a.State, b.State) {
@@ -162,7 +164,7 @@ func backward(looks []StatusRead) (from, to string, found bool) {
 }
 
 // mayBecome reports whether an order can go from one status to the other, including steps that were not seen.
-func mayBecome(from, to string) bool {
+func mayBecome(from, to orders.Status) bool {
 	switch {
 	case from == to, from == accepted && isStatus(to):
 		return true
@@ -172,7 +174,7 @@ func mayBecome(from, to string) bool {
 	return false
 }
 
-func isStatus(s string) bool {
+func isStatus(s orders.Status) bool {
 	switch s {
 	case accepted, confirmed, paid, cancelled, expired, rejected:
 		return true
@@ -181,9 +183,11 @@ func isStatus(s string) bool {
 }
 
 // returned reports whether an order of this status has returned its units.
-func returned(status string) bool { return status == cancelled || status == expired }
+func returned(status orders.Status) bool { return status == cancelled || status == expired }
 
 // holds reports whether an order of this status owns its units.
-func holds(status string) bool { return status == accepted || status == confirmed || status == paid }
+func holds(status orders.Status) bool {
+	return status == accepted || status == confirmed || status == paid
+}
 
 func comma(n int) string { return humanize.Comma(int64(n)) }

@@ -3,6 +3,8 @@ package rehearse
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // feed is the sorted changes of all orders. Seq is assigned when a change is written, so everything that can only happen after
@@ -77,7 +79,7 @@ func (j *judge) steps(f *Finding) {
 		if first := j.feed.of[e.OrderID][0]; e != first {
 			continue
 		}
-		status := ""
+		status := orders.Status("")
 		for _, step := range j.feed.of[e.OrderID] {
 			switch {
 			case step.refunds():

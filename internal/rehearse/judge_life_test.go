@@ -3,17 +3,19 @@ package rehearse
 import (
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // change returns a line of the feed.
-func change(seq int64, id, buyer, status string, units ...int) Event {
+func change(seq int64, id, buyer string, status orders.Status, units ...int) Event {
 	return Event{
-		Seq: seq, At: noon.Add(time.Duration(seq) * time.Second), OrderID: id, Sale: "s", Item: "a", Buyer: buyer,
+		Seq: seq, At: noon.Add(time.Duration(seq) * time.Second), OrderID: id, Sale: "s", Item: "a", User: buyer,
 		Quantity: max(len(units), 1), Units: units, Status: status,
 	}
 }
 
-func capture(e Event, reference, action string) Event {
+func capture(e Event, reference string, action orders.Action) Event {
 	e.Reference, e.Action = reference, action
 	return e
 }
@@ -31,7 +33,7 @@ func cancels(id string, from, to int) Operation {
 	return operation(Cancel, id, from, to, Admitted, func(a *Operation) { a.State = cancelled })
 }
 
-func pays(id, reference, action string, from, to int) Operation {
+func pays(id, reference string, action orders.Action, from, to int) Operation {
 	return operation(Payment, id, from, to, Admitted, func(a *Operation) {
 		a.Reference, a.Action, a.State = reference, action, paid
 		if action == actionRefund {
@@ -44,7 +46,7 @@ func paysInVain(id, reference, reason string, outcome Outcome) Operation {
 	return operation(Payment, id, 0, 1, outcome, func(a *Operation) { a.Reference, a.Reason = reference, reason })
 }
 
-func payable(o Order, before time.Time) Order { o.PayBefore = before; return o }
+func payable(o Order, before time.Time) Order { o.PayBefore = &before; return o }
 
 func acceptedAt(o Order, ms int) Order {
 	o.AcceptedAt = noon.Add(time.Duration(ms) * time.Millisecond)

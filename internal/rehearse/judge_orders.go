@@ -43,7 +43,7 @@ func (j *judge) origins() (i2, i8, i18 Finding) {
 		if j.claimOf[o.OrderID] != nil {
 			continue
 		}
-		claims := j.buyers[buyerItem{o.Buyer, o.Item}]
+		claims := j.buyers[buyerItem{o.User, o.Item}]
 		find := func(is func(*claim) bool) *claim {
 			if i := slices.IndexFunc(claims, is); i >= 0 {
 				return claims[i]
@@ -60,14 +60,14 @@ func (j *judge) origins() (i2, i8, i18 Finding) {
 		if cl := find(explains); cl != nil {
 			kept[cl]++
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 && len(cl.ids) == 0 && !cl.open }); cl != nil {
-			i18.breach("order %s of %s: the answer under key %s was lost and its repeat refused, but the order exists", o.OrderID, o.Buyer, cl.key)
+			i18.breach("order %s of %s: the answer under key %s was lost and its repeat refused, but the order exists", o.OrderID, o.User, cl.key)
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 }); cl != nil {
 			i18.breach("order %s of %s (%s): the lost answer under key %s became a second order beside %s",
-				o.OrderID, o.Buyer, strings.TrimSpace(o.Status+" "+o.Reason), cl.key, strings.Join(cl.ids, ", "))
+				o.OrderID, o.User, strings.TrimSpace(string(o.Status)+" "+string(o.Reason)), cl.key, strings.Join(cl.ids, ", "))
 		} else if cl := find(func(cl *claim) bool { return cl.refused }); cl != nil {
-			i8.breach("order %s of %s exists, but the call that may have placed it was refused (key %s)", o.OrderID, o.Buyer, cl.key)
+			i8.breach("order %s of %s exists, but the call that may have placed it was refused (key %s)", o.OrderID, o.User, cl.key)
 		} else {
-			i2.breach("order %s of %q for %q: no call asked for it", o.OrderID, o.Buyer, o.Item)
+			i2.breach("order %s of %q for %q: no call asked for it", o.OrderID, o.User, o.Item)
 		}
 	}
 	var lost, answered, never int
@@ -165,10 +165,10 @@ func (j *judge) ends() (f Finding) {
 		f.Checked++
 		switch {
 		case crowds && o.Status == accepted, !isStatus(o.Status):
-			f.breach("order %s of %s is %q after the drain", o.OrderID, o.Buyer, o.Status)
-		case o.Status != confirmed || o.PayBefore.IsZero():
-		case o.PayBefore.Add(overdue).Before(j.sale.Now):
-			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.Buyer, stamp(o.PayBefore), o.Status, stamp(j.sale.Now))
+			f.breach("order %s of %s is %q after the drain", o.OrderID, o.User, o.Status)
+		case o.Status != confirmed || o.payBefore().IsZero():
+		case o.payBefore().Add(overdue).Before(j.sale.Now):
+			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.User, stamp(o.payBefore()), o.Status, stamp(j.sale.Now))
 		default:
 			waiting++
 		}

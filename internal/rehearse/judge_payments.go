@@ -3,6 +3,8 @@ package rehearse
 import (
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // unanswered is how long a payment may be repeated without an answer before that is a breach: the feed was read later, so the
@@ -41,7 +43,7 @@ func (j *judge) payments() (f Finding) {
 		case e.refunds():
 			refunds++
 			// The status decides, not the clock: an order that was confirmed when the payment arrived could be paid.
-			if o := j.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.PayBefore.IsZero() {
+			if o := j.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.payBefore().IsZero() {
 				f.breach("payment %s found order %s %s, but is a refund", e.Reference, e.OrderID, e.Status)
 			}
 		default:
@@ -65,7 +67,7 @@ func (j *judge) payments() (f Finding) {
 
 // payment compares the answers to one payment, in all its sendings, with the feed.
 func (j *judge) payment(f *Finding, sent []*Operation) {
-	a, found, told, refused := sent[0], j.feed.captures[sent[0].Reference], "", false
+	a, found, action, refused := sent[0], j.feed.captures[sent[0].Reference], orders.Action(""), false
 	for _, s := range sent {
 		refused = refused || s.Outcome == Refused
 		switch {
@@ -74,24 +76,24 @@ func (j *judge) payment(f *Finding, sent []*Operation) {
 		case s.Outcome != Admitted:
 		case s.Action != actionNone && s.Action != actionRefund:
 			f.breach("payment %s of order %s was answered with action %q", a.Reference, a.OrderID, s.Action)
-		case told != "" && told != s.Action:
-			f.breach("payment %s of order %s was answered %s, then %s", a.Reference, a.OrderID, told, s.Action)
+		case action != "" && action != s.Action:
+			f.breach("payment %s of order %s was answered %s, then %s", a.Reference, a.OrderID, action, s.Action)
 		default:
-			told = s.Action
+			action = s.Action
 		}
 	}
-	if spell := sent[len(sent)-1].Ended - a.Started; told == "" && !refused && spell > unanswered {
+	if spell := sent[len(sent)-1].Ended - a.Started; action == "" && !refused && spell > unanswered {
 		f.breach("payment %s of order %s was repeated for %v and never answered", a.Reference, a.OrderID, spell.Round(time.Second))
 	}
 	switch {
 	case len(found) > 1:
 		f.breach("payment %s is in the feed %d times", a.Reference, len(found))
-	case told != "" && len(found) == 0:
-		f.breach("payment %s of order %s was answered %s but is not in the feed", a.Reference, a.OrderID, told)
+	case action != "" && len(found) == 0:
+		f.breach("payment %s of order %s was answered %s but is not in the feed", a.Reference, a.OrderID, action)
 	case len(found) == 1 && found[0].OrderID != a.OrderID:
 		f.breach("payment %s of order %s is in the feed for order %s", a.Reference, a.OrderID, found[0].OrderID)
-	case told != "" && found[0].refunds() != (told == actionRefund):
-		f.breach("payment %s of order %s was answered %s, but the feed has %s %s", a.Reference, a.OrderID, told, found[0].Status, found[0].Action)
+	case action != "" && found[0].refunds() != (action == actionRefund):
+		f.breach("payment %s of order %s was answered %s, but the feed has %s %s", a.Reference, a.OrderID, action, found[0].Status, found[0].Action)
 	}
 }
 

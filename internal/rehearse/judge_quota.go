@@ -30,7 +30,7 @@ func (j *judge) quota() (f Finding) {
 	}
 	for _, o := range j.unique {
 		if o.holds() {
-			hold(o.Buyer, o.Item, o.Quantity, o.OrderID, "holds")
+			hold(o.User, o.Item, o.Quantity, o.OrderID, "holds")
 		}
 	}
 	f.Checked = len(held)
@@ -40,9 +40,9 @@ func (j *judge) quota() (f Finding) {
 			switch {
 			case e.refunds(), e != j.feed.first(e):
 			case e.Status == confirmed:
-				hold(e.Buyer, e.Item, e.Quantity, e.OrderID, "held")
+				hold(e.User, e.Item, e.Quantity, e.OrderID, "held")
 			case returned(e.Status):
-				hold(e.Buyer, e.Item, -e.Quantity, e.OrderID, "")
+				hold(e.User, e.Item, -e.Quantity, e.OrderID, "")
 			}
 		}
 		f.Checked = max(f.Checked, len(held))
@@ -58,7 +58,7 @@ func (j *judge) quota() (f Finding) {
 func (j *judge) keptQuota(f *Finding, limits map[string]int) {
 	orders := map[buyerItem][]*Order{}
 	for _, o := range j.unique {
-		who := buyerItem{o.Buyer, o.Item}
+		who := buyerItem{o.User, o.Item}
 		orders[who] = append(orders[who], o)
 	}
 	for _, cl := range j.claims {

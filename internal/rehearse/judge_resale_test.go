@@ -1,6 +1,10 @@
 package rehearse
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tidegate/tidegate/orders"
+)
 
 func TestJudgeOfUnitsThatReturn(t *testing.T) {
 	x := []Call{got("c-1", "k", "x", 0, 1)}
@@ -226,7 +230,7 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 	}
 }
 
-func because(o Order, reason string) Order {
+func because(o Order, reason orders.Reason) Order {
 	o.Reason = reason
 	return o
 }

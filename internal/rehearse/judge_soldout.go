@@ -43,10 +43,10 @@ func (j *judge) undersold() (f Finding) {
 // soldOut is I16: "sold out" was wrong if units are unsold in the end that were there from the beginning and never sold, or if
 // more units were free during the whole call than can have been reserved unseen.
 func (j *judge) soldOut() (f Finding) {
-	said := map[string][]*Call{}
+	refused := map[string][]*Call{}
 	for i := range j.h.Calls {
 		if call := &j.h.Calls[i]; call.Reason == "sold_out" {
-			said[call.Item] = append(said[call.Item], call)
+			refused[call.Item] = append(refused[call.Item], call)
 			f.Checked++
 		}
 	}
@@ -54,7 +54,7 @@ func (j *judge) soldOut() (f Finding) {
 		return notJudged("no call was answered sold_out")
 	}
 	for _, b := range j.unitsByItem() {
-		calls := said[b.Item.Item]
+		calls := refused[b.Item.Item]
 		if len(calls) == 0 {
 			continue
 		}
@@ -120,7 +120,7 @@ func (j *judge) earliestReservation(id string) time.Duration {
 	}
 	var earliest time.Duration
 	if o := j.listed[id]; o != nil {
-		for i, cl := range j.buyers[buyerItem{o.Buyer, o.Item}] {
+		for i, cl := range j.buyers[buyerItem{o.User, o.Item}] {
 			if first := cl.calls[0].Started; i == 0 || first < earliest {
 				earliest = first
 			}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -36,11 +38,11 @@ func units(n int) func(*Call) { return func(c *Call) { c.Quantity = n } }
 
 func with(c Call, change func(*Call)) Call { change(&c); return c }
 
-func row(id, buyer, status string, units ...int) Order {
-	return Order{OrderID: id, Buyer: buyer, Status: status, Item: "a", Quantity: max(len(units), 1), Units: units, AcceptedAt: noon}
+func row(id, buyer string, status orders.Status, units ...int) Order {
+	return Order{OrderID: id, User: buyer, Status: status, Item: "a", Quantity: max(len(units), 1), Units: units, AcceptedAt: noon}
 }
 
-func look(id, state string, from, to int) StatusRead {
+func look(id string, state orders.Status, from, to int) StatusRead {
 	return StatusRead{OrderID: id, State: state, Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond}
 }
 

@@ -199,7 +199,7 @@ func (j *judge) balance() (f Finding) {
 	switch {
 	case !j.sale.Fresh:
 		return notJudged("others may buy from the sale, and verify did not report on it")
-	case j.sale.State == "recovering", j.e.Verify == nil || !j.e.Verify.settled():
+	case j.sale.State == "recovering", j.e.Verify == nil || !settled(j.e.Verify):
 		return notJudged("units are still being returned, and verify did not report on them")
 	}
 	free, held := 0, 0

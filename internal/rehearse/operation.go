@@ -80,9 +80,9 @@ func (c *crowd) pay(ctx context.Context, p *placed) {
 }
 
 // capture sends a payment until it is answered.
-func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) Operation {
+func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) {
 	a := Operation{Kind: Payment, OrderID: p.id, Reference: reference, Sent: sent}
-	return c.perform(ctx, a, c.paymentSlots, func(int) (reply, error) { return c.paymentAPI.capture(ctx, p.id, reference) })
+	c.perform(ctx, a, c.paymentSlots, func(int) (reply, error) { return c.paymentAPI.capture(ctx, p.id, reference) })
 }
 
 func (c *crowd) cancel(ctx context.Context, p *placed) Operation {
@@ -105,7 +105,7 @@ func (c *crowd) perform(ctx context.Context, a Operation, slots chan struct{}, t
 		a.Ended = time.Since(c.start)
 		<-slots
 		a.Outcome, a.Reason, a.Error = outcomeOf(r, err, false, r.code == http.StatusOK && r.Status != "")
-		a.Status, a.State, a.Action = r.code, string(r.Status), r.Action
+		a.Status, a.State, a.Action = r.code, r.Status, r.Action
 		c.rec.record(line{Operation: &a})
 		return a.Outcome != Lost, c.backoff(a.Attempt, r.retryAfter)
 	})

@@ -9,7 +9,7 @@ import (
 // for concurrent use.
 type OptionErrors struct{ all []error }
 
-// Add adds an error about one or several options; the text says what would be right, and the value given.
+// Add adds an error about one or several options; the text states what would be right, and the value given.
 func (e *OptionErrors) Add(option, format string, args ...any) {
 	e.all = append(e.all, fmt.Errorf("%w %s %s", ErrOption, option, fmt.Sprintf(format, args...)))
 }

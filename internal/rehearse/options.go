@@ -3,7 +3,6 @@ package rehearse
 import (
 	"cmp"
 	"io"
-	"net/http"
 	"time"
 )
 
@@ -47,11 +46,12 @@ type Options struct {
 	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
 	Attempts       int           // maximum tries per click during the wave after lost responses; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
-	Impatient      bool          // buyers repeat after RetryWait, whatever Retry-After says
-	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed, paid or expired and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
+	Impatient      bool          // buyers repeat after RetryWait and ignore Retry-After
+	// DrainTimeout is the maximum time after the wave for orders to be confirmed, paid or expired and for queues to empty, which takes Asynq
+	// two minutes after a worker was killed. 0 = 3 min.
+	DrainTimeout time.Duration
 
-	Opening func()                                         // called before a sale that the run creates is opened; nil = not called
-	Refused func(answer *http.Response, body []byte) error // makes the error for a refusal by the internal API; nil = the response is quoted
+	Opening func() // called before a sale that the run creates is opened; nil = not called
 
 	HistoryFile string    // JSON lines of the history, overwritten; "" = none
 	Progress    io.Writer // gets one line per second during the run; nil = none

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // Report is the result of a run: performance and correctness. It marshals to JSON.
@@ -49,13 +51,13 @@ type Ends struct {
 	Cancelled  int       `json:"cancelled"`
 	Expired    int       `json:"expired"`
 	Rejected   int       `json:"rejected"`
-	Waiting    int       `json:"waiting"`  // waiting for payment, or final without one
-	Resold     int       `json:"resold"`   // units that had been returned
-	Captured   int       `json:"captured"` // answered payments of this crowd
-	Refunds    int       `json:"refunds"`  // of these
-	Repeats    int       `json:"repeats"`  // of payments and cancellations whose responses were lost
-	Unanswered int       `json:"unheard"`  // payments and cancellations that were never answered
-	Captures   Quantiles `json:"captures"` // from a payment's first sending to its answer
+	Waiting    int       `json:"waiting"`    // waiting for payment, or final without one
+	Resold     int       `json:"resold"`     // units that had been returned
+	Captured   int       `json:"captured"`   // answered payments of this crowd
+	Refunds    int       `json:"refunds"`    // of these
+	Repeats    int       `json:"repeats"`    // of payments and cancellations whose responses were lost
+	Unanswered int       `json:"unanswered"` // payments and cancellations that were never answered
+	Captures   Quantiles `json:"captures"`   // from a payment's first sending to its answer
 }
 
 // Ms is a duration that marshals as milliseconds.
@@ -174,20 +176,22 @@ func (r *Report) countConfirmations(h *History, admitted map[string]time.Duratio
 	return first.quantiles()
 }
 
-// notes says which latencies are not the server's.
+// notes lists the latencies that are not the server's.
 func (r *Report) notes(firstRead Quantiles) (notes []string) {
 	if time.Duration(r.Lag.P99) > behind {
-		notes = append(notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured from the planned time", short(r.Lag.P99)))
+		notes = append(notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured from the planned time",
+			short(r.Lag.P99)))
 	}
 	if time.Duration(firstRead.P99) > behind {
-		notes = append(notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their time to confirmed is overestimated", short(firstRead.P99)))
+		notes = append(notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their time to confirmed is overestimated",
+			short(firstRead.P99)))
 	}
 	return notes
 }
 
 // endsOf counts the ends of orders and payments.
 func endsOf(h *History, e Evidence) (n Ends) {
-	status := map[string]int{}
+	status := map[orders.Status]int{}
 	for _, o := range e.Orders {
 		status[o.Status]++
 	}
@@ -204,7 +208,7 @@ func endsOf(h *History, e Evidence) (n Ends) {
 		captures = histogram()
 		first    = map[sending]time.Duration{}
 		answered = map[sending]bool{}
-		actions  = map[string]string{} // by reference
+		actions  = map[string]orders.Action{} // by reference
 	)
 	for _, a := range h.Operations {
 		s := sending{a.Kind, a.OrderID, a.Reference, a.Sent}

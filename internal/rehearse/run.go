@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/apiclient"
 )
 
 // Run sends the crowd, waits until its orders have settled, and judges. It returns a report whenever the wave ran, even
@@ -67,8 +69,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return newReport(o, h, found, Judge(h, found)), errors.Join(fileErr, err)
 }
 
-// patience is how long requests are retried while the servers are still starting.
-const patience = 30 * time.Second
+// startTimeout is how long requests are retried while the servers are still starting.
+const startTimeout = 30 * time.Second
 
 // prepare creates and opens the sale if requested, and reads it.
 func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
@@ -79,7 +81,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 		}
 	}
 	for i, target := range targets { // before a sale is created that would be left behind
-		if code, err := target.doRetrying(ctx, http.MethodGet, target.sale, nil, nil); err != nil && code != http.StatusNotFound {
+		if _, err := askRetrying[Sale](ctx, target, http.MethodGet, target.sale, nil); err != nil && !apiclient.HasStatus(err, http.StatusNotFound) {
 			return Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
 		}
 	}
@@ -90,8 +92,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 			return Sale{}, fmt.Errorf("creating the sale: %w", err)
 		}
 	}
-	var sale Sale
-	_, err := api.doRetrying(ctx, http.MethodGet, api.sale, nil, &sale)
+	sale, err := askRetrying[Sale](ctx, api, http.MethodGet, api.sale, nil)
 	switch {
 	case err != nil:
 		return Sale{}, fmt.Errorf("reading the sale: %w", err)
@@ -115,7 +116,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 // awaitOpen waits until a process reports the sale as open: each process learns of it with a delay.
 func awaitOpen(ctx context.Context, api *internal) (err error) {
 	var sale Sale
-	if !retry(ctx, time.Now(), patience, func() (done bool, pause time.Duration) {
+	if !retry(ctx, time.Now(), startTimeout, func() (done bool, pause time.Duration) {
 		sale, err = api.read(ctx)
 		return err == nil && sale.State == "open", 50 * time.Millisecond
 	}) {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // smallCrowd returns options for a crowd that arrives within a tenth of a second.
-func smallCrowd(s *shop) Options {
+func smallCrowd(s *fakeShop) Options {
 	return Options{
 		PublicURLs: []string{s.URL, s.URL}, InternalURL: s.URL, Token: "secret", Sale: "demo", Stock: 60, Quota: 2, QuantityMax: 1,
 		Buyers: 100, Rate: 1000, DuplicateClicks: 0.5, Seed: 7, Connections: 40, Followers: 10, RetryWait: time.Millisecond,

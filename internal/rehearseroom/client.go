@@ -10,30 +10,18 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
-// place is what the crowd reads of a place, an order or a problem.
-type place struct {
-	State       string    `json:"state"`
-	Number      int64     `json:"number"`
-	Position    int64     `json:"position"`
-	Ahead       int64     `json:"ahead"`
-	Outlook     string    `json:"outlook"`
-	PollAfterMS int64     `json:"poll_after_ms"`
-	TurnUntil   time.Time `json:"turn_until"`
-	PassUntil   time.Time `json:"pass_until"`
-	Token       string    `json:"token"`
-	Receipt     string    `json:"receipt"`
-	OrderID     string    `json:"order_id"`
-	Reason      string    `json:"reason"`
-}
+// place is what the crowd reads of a place, and of a problem: its reason, and when to read the place again.
+type place = rooms.PlaceView
 
 // caller calls listeners, one after the other.
 type caller struct {
-	apis    []apiclient.Client
-	turn    atomic.Uint64
-	timeout time.Duration // of one attempt
+	apis []apiclient.Client
+	turn atomic.Uint64
 }
 
 // call sends a request and decodes the answer. It repeats what got no answer, or 429 or 503, until ctx ends.
@@ -55,12 +43,10 @@ func (c *caller) call(ctx context.Context, method, path string, header http.Head
 
 // change is a call by an operator. The error names a refusal.
 func (c *caller) change(ctx context.Context, method, path string, body any) error {
-	var problem struct {
-		Title, Detail string
-	}
-	status, err := c.call(ctx, method, path, nil, body, &problem)
+	var p problem.Problem
+	status, err := c.call(ctx, method, path, nil, body, &p)
 	if err == nil && status >= 300 {
-		err = fmt.Errorf("rehearse: %s %s: status %d: %s %s", method, path, status, problem.Title, problem.Detail)
+		err = fmt.Errorf("rehearse: %s %s: status %d: %s %s", method, path, status, p.Title, p.Detail)
 	}
 	return err
 }
@@ -74,9 +60,7 @@ func (c *caller) hangUp(ctx context.Context, method, path string, header http.He
 }
 
 func (c *caller) once(ctx context.Context, method, path string, header http.Header, body, into any) (status int, wait time.Duration, err error) {
-	ctx, done := context.WithTimeout(ctx, c.timeout)
-	defer done()
-	api := c.apis[c.turn.Add(1)%uint64(len(c.apis))]
+	api := &c.apis[c.turn.Add(1)%uint64(len(c.apis))]
 	r, err := api.Do(ctx, method, path, header, body)
 	if err != nil {
 		return 0, 0, err

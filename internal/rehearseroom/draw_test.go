@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
-	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
 // draws makes a room that draws at, without a sale.
@@ -50,7 +50,7 @@ func (h *house) list(name string) (positions []int, text []byte) {
 	text = servetest.Until(h.T, http.StatusOK, func() servetest.Answer {
 		return servetest.Call("GET", h.apis[0].URL("public")+"/v1/rooms/"+name+"/draw.csv", "")
 	}).Body
-	if _, err := waitingroom.VerifyDraw(bytes.NewReader(text)); err != nil {
+	if _, err := draw.Verify(bytes.NewReader(text)); err != nil {
 		h.Errorf("the draw of %s: %v", name, err)
 	}
 	for line := range strings.Lines(string(text)) {

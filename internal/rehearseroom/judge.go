@@ -15,20 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
 	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/rehearse"
-	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/draw"
 )
-
-// roomView is what the judge reads of a room.
-type roomView struct {
-	Phase  string `json:"phase"`
-	Joined int64  `json:"joined"`
-	Draw   struct {
-		Commitment string `json:"commitment"`
-		N          int64  `json:"n"`
-	} `json:"draw"`
-}
 
 // Report is the result of a run.
 type Report struct {
@@ -42,8 +33,8 @@ type Report struct {
 	Findings []rehearse.Finding `json:"findings"`
 }
 
-// OK reports whether no property is broken, and those were judged that every crowd shows. The others depend on the options: nobody waits and
-// is certain if neither rate nor capacity is below the stock (W19), and without late visitors nobody can overtake (W5).
+// OK reports whether no property is broken, and those were judged that every crowd shows. The others depend on the options: no visitor waits
+// and is certain if neither rate nor capacity is below the stock (W19), and without late visitors none can overtake (W5).
 func (r *Report) OK() bool {
 	return rehearse.Held(r.Findings, "W1", "W3", "W4", "W9", "W17", "W18", "W25", "W26", "W29", "W32", "I1", "I3")
 }
@@ -61,13 +52,13 @@ type evidence struct {
 
 	o             Options
 	crowd         []*visitor
-	before, after roomView // as everybody could read them
-	list          []byte   // the published draw
+	before, after rooms.RoomView // as everybody could read them
+	list          []byte         // the published draw
 	checks        map[string][]rehearse.Check
 }
 
 // newEvidence reads what the judge needs besides the crowd's own evidence.
-func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *roomView) (*evidence, error) {
+func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *rooms.RoomView) (*evidence, error) {
 	c := &evidence{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]rehearse.Check)}
 	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &c.after); err != nil {
 		return nil, err
@@ -83,6 +74,14 @@ func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, pu
 		c.checks[path] = verdict.Checks
 	}
 	return c, nil
+}
+
+// drawn returns how many visitors were drawn.
+func (c *evidence) drawn() int64 {
+	if d := c.after.Draw; d != nil && d.N != nil {
+		return *d.N
+	}
+	return 0
 }
 
 // judge compares what the visitors saw with what was promised.
@@ -102,7 +101,7 @@ func (c *evidence) judge() {
 		c.each(nil, func(v *visitor) { f.Check(v.rose == 0, "%s: %v", v.user, v.positions) })
 	})
 	c.find("W4", "a position has one person", c.onePosition)
-	c.find("W5", "nobody overtakes after the start", c.overtakes)
+	c.find("W5", "no visitor overtakes after the start", c.overtakes)
 	c.find("W7", "a lost answer loses nothing", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.hangsUp && v.inTime }, func(v *visitor) {
 			f.Check(len(v.numbers) == 1 && v.claimed && v.ordered, "%s: numbers %v, claim %d, ordered %t", v.user, v.numbers, v.claimCode, v.ordered)
@@ -110,7 +109,7 @@ func (c *evidence) judge() {
 	})
 	c.find("W8", "who came after the start is behind the drawn", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.late && v.position() > 0 }, func(v *visitor) {
-			f.Check(v.position() > c.after.Draw.N, "%s came after the start and has position %d of %d drawn", v.user, v.position(), c.after.Draw.N)
+			f.Check(v.position() > c.drawn(), "%s came after the start and has position %d of %d drawn", v.user, v.position(), c.drawn())
 		})
 	})
 	c.find("W9", "no turn before the start", func(f *rehearse.Finding) {
@@ -126,20 +125,26 @@ func (c *evidence) judge() {
 			f.Check(v.claimed && v.ordered, "%s: claim %d, order %d, ended %s", v.user, v.claimCode, v.orderCode, v.final)
 		})
 	})
-	c.find("W18", "everybody learns how it ends", c.toldTheEnd)
+	c.find("W18", "every visitor receives a final state", c.finalStates)
 	c.find("W19", "certain was true", func(f *rehearse.Finding) {
-		c.each(func(v *visitor) bool { return v.certain && v.claimCode != 0 && v.inTime }, func(v *visitor) { f.Check(v.ordered, "%s was certain, and ended %s", v.user, v.final) })
+		c.each(func(v *visitor) bool { return v.certain && v.claimCode != 0 && v.inTime }, func(v *visitor) {
+			f.Check(v.ordered, "%s was certain, and ended %s", v.user, v.final)
+		})
 	})
 	c.find("W24", "no order without a turn", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.sniped != 0 }, func(v *visitor) { f.Check(refused(v.sniped), "%s ordered without a turn: status %d", v.user, v.sniped) })
 	})
 	c.find("W25", "the draw can be recomputed", func(f *rehearse.Finding) {
-		drawn, err := waitingroom.VerifyDraw(bytes.NewReader(c.list))
+		drawn, err := draw.Verify(bytes.NewReader(c.list))
 		f.Check(err == nil, "%v", err)
-		f.Check(c.before.Draw.Commitment != "" && drawn.Commitment == c.before.Draw.Commitment, "the commitment was %q before, and is %q", c.before.Draw.Commitment, drawn.Commitment)
+		before := ""
+		if c.before.Draw != nil {
+			before = c.before.Draw.Commitment
+		}
+		f.Check(before != "" && drawn.Commitment == before, "the commitment was %q before, and is %q", before, drawn.Commitment)
 	})
 	c.find("W26", "every receipt is in the list", c.receipts)
-	c.find("W27", "to come early helps nobody", c.early)
+	c.find("W27", "coming early gives no advantage", c.early)
 	c.find("W29", "a turn is good for one order", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return v.ordered }, func(v *visitor) {
 			f.Check(refused(v.twice), "%s: a second order of the turn answered %d", v.user, v.twice)
@@ -152,7 +157,7 @@ func (c *evidence) judge() {
 	})
 }
 
-// byClock are the properties for which a visitor's clock is compared with a time that was told.
+// byClock are the properties for which a visitor's clock is compared with a time from the server.
 var byClock = []string{"W7", "W8", "W9", "W14", "W17", "W19"}
 
 // find adds the finding on a property.
@@ -189,7 +194,7 @@ func (c *evidence) onePosition(f *rehearse.Finding) {
 
 // overtakes compares everybody who came after the draw with whoever is in front.
 func (c *evidence) overtakes(f *rehearse.Finding) {
-	late := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() <= c.after.Draw.N })
+	late := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() <= c.drawn() })
 	slices.SortFunc(late, func(a, b *visitor) int { return int(a.position() - b.position()) })
 	var last *visitor // of those in front, the one who asked last
 	for _, v := range late {
@@ -202,9 +207,9 @@ func (c *evidence) overtakes(f *rehearse.Finding) {
 	}
 }
 
-// toldTheEnd checks that everybody was told a final state, and that nobody who asked was told to wait after the first was told that everything is sold.
-// Processes read the room five times a second, so one of them may be a second behind.
-func (c *evidence) toldTheEnd(f *rehearse.Finding) {
+// finalStates checks that every visitor received a final state, and that no visitor was asked to wait after the first learned that
+// everything is sold. Processes read the room five times a second, so one of them may be a second behind.
+func (c *evidence) finalStates(f *rehearse.Finding) {
 	var end time.Time
 	c.each(func(v *visitor) bool { return v.final == "turned_away" }, func(v *visitor) {
 		if end.IsZero() || v.ended.Before(end) {
@@ -214,7 +219,7 @@ func (c *evidence) toldTheEnd(f *rehearse.Finding) {
 	c.each(nil, func(v *visitor) {
 		f.Check(v.err == nil && v.final != "", "%s: %v", v.user, v.err)
 		if v.final == "turned_away" && !v.waited.IsZero() {
-			f.Check(v.waited.Before(end.Add(time.Second)), "%s asked %v after the end, and was told to wait", v.user, v.waited.Sub(end))
+			f.Check(v.waited.Before(end.Add(time.Second)), "%s asked %v after the end, and the answer was to wait", v.user, v.waited.Sub(end))
 		}
 	})
 }
@@ -228,7 +233,7 @@ func (c *evidence) receipts(f *rehearse.Finding) {
 			leaves[hex.EncodeToString(leaf[:])] = true
 		}
 	}
-	c.each(func(v *visitor) bool { return v.position() > 0 && v.position() <= c.after.Draw.N }, func(v *visitor) {
+	c.each(func(v *visitor) bool { return v.position() > 0 && v.position() <= c.drawn() }, func(v *visitor) {
 		var claims struct{ Leaf string }
 		_, rest, _ := strings.Cut(v.receipt, ".")
 		payload, _, _ := strings.Cut(rest, ".")
@@ -242,7 +247,7 @@ const unlikely = 5
 
 // early compares the mean position of the half that joined first, the bot's identities among them, with that of all who were drawn.
 func (c *evidence) early(f *rehearse.Finding) {
-	drawn := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() == 0 || v.position() > c.after.Draw.N })
+	drawn := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() == 0 || v.position() > c.drawn() })
 	slices.SortFunc(drawn, func(a, b *visitor) int { return a.joined.Compare(b.joined) })
 	n, half := float64(len(drawn)), len(drawn)/2
 	if half == 0 {
@@ -257,7 +262,7 @@ func (c *evidence) early(f *rehearse.Finding) {
 		mean, n, math.Abs(mean-expected)/deviation)
 }
 
-// verified checks what the server says of itself.
+// verified checks the server's own report.
 func (c *evidence) verified(path string) func(*rehearse.Finding) {
 	return func(f *rehearse.Finding) {
 		for _, check := range c.checks[path] {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
@@ -22,7 +23,7 @@ func flawless() *evidence {
 		Report: &Report{}, o: Options{Room: "r", Sale: "s", Stock: 4}, list: []byte("index,number,subject,position\n"),
 		checks: map[string][]rehearse.Check{"/v1/rooms/r/verify": {{Invariant: "numbers", OK: true}}, "/v1/sales/s/verify": {{Invariant: "I1", OK: true}}},
 	}
-	c.after.Joined, c.after.Draw.N, c.after.Phase = all, drawn, "exhausted"
+	c.after.Joined, c.after.Draw, c.after.Phase = all, &rooms.DrawView{N: new(int64(drawn))}, "exhausted"
 	for i := range all {
 		at := start.Add(time.Duration(i) * time.Second)
 		v := &visitor{

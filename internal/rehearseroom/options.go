@@ -84,7 +84,7 @@ func (o Options) validate() error {
 		}
 		switch {
 		case o.Silent == 1:
-			errs.Add("--silent", "must be below 1: nobody would take a turn, got 1")
+			errs.Add("--silent", "must be below 1, so that some visitors take their turn, got 1")
 		case loud < o.Stock:
 			errs.Add("--buyers", "must be enough to buy all %d units: about %.0f with --silent %g, got %d, of whom %d take their turn",
 				o.Stock, math.Ceil(1.2*float64(o.Stock)/(1-o.Silent)), o.Silent, o.Visitors, loud)

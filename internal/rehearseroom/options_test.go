@@ -20,7 +20,7 @@ func TestOptionsNameWhatIsWrong(t *testing.T) {
 		"--stock must be at least 1 with --room, which":        func(o *rehearseroom.Options) { o.Stock = -5 },
 		"--buyers must be enough to buy all 40 units: about ":  func(o *rehearseroom.Options) { o.Visitors = 50 },
 		"about 96 with --silent 0.5, got -3, of whom 0 take":   func(o *rehearseroom.Options) { o.Visitors = -3 },
-		"--silent must be below 1: nobody would take a turn":   func(o *rehearseroom.Options) { o.Silent = 1 },
+		"--silent must be below 1, so that some visitors take": func(o *rehearseroom.Options) { o.Silent = 1 },
 		"--silent must be a share from 0 to 1, got -0.5":       func(o *rehearseroom.Options) { o.Silent = -0.5 },
 		"--snipers must be a share from 0 to 1, got 1.5":       func(o *rehearseroom.Options) { o.Snipers = 1.5 },
 		"--late-visitors must be a share from 0 to 1, got NaN": func(o *rehearseroom.Options) { o.Late = math.NaN() },

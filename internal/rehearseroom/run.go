@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
 const item = "ticket"
@@ -23,12 +26,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o = o.withDefaults()
 	transport := &http.Transport{MaxConnsPerHost: 512, MaxIdleConnsPerHost: 512}
 	defer transport.CloseIdleConnections()
-	operator := &caller{apis: []apiclient.Client{{Transport: transport, Base: o.InternalURL, Token: o.Token}}, timeout: o.RequestTimeout}
+	operator := &caller{apis: []apiclient.Client{{Transport: transport, Base: o.InternalURL, Token: o.Token, Timeout: o.RequestTimeout}}}
 	var apis []apiclient.Client
 	for _, base := range o.PublicURLs {
-		apis = append(apis, apiclient.Client{Transport: transport, Base: base})
+		apis = append(apis, apiclient.Client{Transport: transport, Base: base, Timeout: o.RequestTimeout})
 	}
-	public := &caller{apis: apis, timeout: o.RequestTimeout}
+	public := &caller{apis: apis}
 	setup, done := context.WithTimeout(ctx, o.Timeout)
 	defer done()
 	start, err := prepare(setup, operator, o)
@@ -38,14 +41,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	within, cancel := context.WithTimeout(ctx, o.Gather+o.Timeout)
 	defer cancel()
 	crowd := newCrowd(o)
-	var before roomView
+	var before rooms.RoomView
 	if _, err := public.call(within, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &before); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	var wg sync.WaitGroup
 	for i, v := range crowd {
-		api := &caller{apis: apis, timeout: o.RequestTimeout} // as behind a balancer that sends a visitor to any API
+		api := &caller{apis: apis} // as behind a balancer that sends a visitor to any API
 		api.turn.Store(uint64(i))
 		joined := func() {}
 		if !v.late {
@@ -105,9 +108,9 @@ func newCrowd(o Options) []*visitor {
 // prepare makes the sale, opens it, and makes the room.
 func prepare(ctx context.Context, operator *caller, o Options) (*roomStart, error) {
 	now := time.Now()
-	if err := operator.change(ctx, http.MethodPut, "/v1/sales/"+o.Sale, map[string]any{
-		"starts_at": now.Add(-time.Minute), "ends_at": now.Add(time.Hour), "hold_ms": 0,
-		"items": []map[string]any{{"item": item, "stock": o.Stock, "quota_per_buyer": 2, "final": true}},
+	if err := operator.change(ctx, http.MethodPut, "/v1/sales/"+o.Sale, sales.SaleDefinition{
+		StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), HoldMS: new(int64(0)),
+		Items: []sales.ItemDefinition{{Item: item, ItemSettings: sales.ItemSettings{Stock: o.Stock, QuotaPerBuyer: 2, Final: true}}},
 	}); err != nil {
 		return nil, err
 	}
@@ -119,7 +122,7 @@ func prepare(ctx context.Context, operator *caller, o Options) (*roomStart, erro
 }
 
 // roomStart is when the room starts. It is put off until all who shall be there have joined, because a server may need longer than o.Gather for
-// them, and a draw of nobody shows nothing.
+// them, and an empty draw shows nothing.
 type roomStart struct {
 	gathers time.Time
 	at      atomic.Pointer[time.Time] // turns are not given before
@@ -131,9 +134,9 @@ func (s *roomStart) time() time.Time { return *s.at.Load() }
 
 // move makes the room, or changes its start.
 func (s *roomStart) move(ctx context.Context, operator *caller, o Options, to time.Time) error {
-	if err := operator.change(ctx, http.MethodPut, "/v1/rooms/"+o.Room, map[string]any{
-		"sale": o.Sale, "item": item, "mode": "draw", "gather_at": s.gathers, "starts_at": to,
-		"claim_ms": o.Claim.Milliseconds(), "pass_ms": o.Pass.Milliseconds(), "bound": "strict",
+	if err := operator.change(ctx, http.MethodPut, "/v1/rooms/"+o.Room, rooms.RoomDefinition{
+		Sale: o.Sale, Item: item, Mode: waitingroom.ModeDraw, GatherAt: &s.gathers, StartsAt: to,
+		ClaimMS: o.Claim.Milliseconds(), PassMS: o.Pass.Milliseconds(), Bound: waitingroom.BoundStrict,
 	}); err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // visitor is one of the crowd, and what it saw. All times are of the crowd's clock.
@@ -18,16 +20,16 @@ type visitor struct {
 	delay                                               time.Duration // from the beginning, or from the start if late
 
 	asked, joined time.Time      // when it asked for its place first, and had it
-	numbers       map[int64]bool // that its devices were told
+	numbers       map[int64]bool // that its devices received
 	receipt       string
 	positions     []int64
 	ahead         int64
 	rose          int // times its position or the number ahead rose
 	early         bool
 	certain       bool
-	waited        time.Time // when it last asked and was told to wait
-	turnUntil     time.Time // as it was told last
-	lapsed        time.Time // when it was told so
+	waited        time.Time // when it last asked and the answer was to wait
+	turnUntil     time.Time // in the last answer
+	lapsed        time.Time // when an answer first stated it
 	claimed       bool
 	inTime        bool // claimed before turn_until, and ordered before pass_until
 	claimCode     int
@@ -36,7 +38,7 @@ type visitor struct {
 	twice         int // status of a second order
 	sniped        int // status of an order without a turn
 	final         string
-	ended         time.Time // when it was told the final state
+	ended         time.Time // when it received the final state
 	err           error
 }
 
@@ -45,6 +47,7 @@ func (v *visitor) header() http.Header { return http.Header{"X-User-Id": {v.user
 // visit joins, waits, claims and orders, and keeps what it saw. It calls joined when it has a place.
 func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *roomStart, joined func()) error {
 	path := "/v1/rooms/" + o.Room + "/place"
+	planned := start.time()
 	p, err := v.join(ctx, api, path)
 	if err != nil {
 		return err
@@ -56,10 +59,10 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 		}
 	}
 	header := v.header()
-	late := v.receipt == "" && !v.asked.Before(start.time()) // it will be drawn nevertheless if the start is put off, or the clock set back
+	late := v.receipt == "" && !v.joined.Before(planned) // it will be drawn nevertheless if the start is put off, or the clock set back
 	for asked := v.asked; ; {
 		v.note(&p, asked, start.time())
-		if late && slices.Contains([]string{"waiting", "turn", "turned_away"}, p.State) {
+		if late && slices.Contains([]waitingroom.State{waitingroom.StateWaiting, waitingroom.StateTurn, waitingroom.StateTurnedAway}, p.State) {
 			late = false
 			if err := v.joinAgain(ctx, api, path); err != nil {
 				return err
@@ -109,12 +112,12 @@ func (v *visitor) act(ctx context.Context, api *caller, o Options, path string, 
 		if v.orderCode, err = v.order(ctx, api, o, "first"); err != nil {
 			return err
 		}
-		if v.ordered = v.orderCode == http.StatusAccepted; refused(v.orderCode) && !p.PassUntil.IsZero() && sent.After(p.PassUntil) {
+		if v.ordered = v.orderCode == http.StatusAccepted; refused(v.orderCode) && p.PassUntil != nil && sent.After(*p.PassUntil) {
 			v.inTime = false // from a machine that is too slow for its crowd
 		}
 		v.twice, err = v.order(ctx, api, o, "second")
 	case "done", "lapsed", "left", "turned_away", "barred":
-		v.final, v.ended = p.State, time.Now()
+		v.final, v.ended = string(p.State), time.Now()
 	}
 	return err
 }
@@ -166,7 +169,7 @@ func (v *visitor) join(ctx context.Context, api *caller, path string) (p place, 
 }
 
 func (v *visitor) order(ctx context.Context, api *caller, o Options, key string) (int, error) {
-	path, header, body := "/v1/sales/"+o.Sale+"/orders", v.header(), map[string]any{"item": item}
+	path, header, body := "/v1/sales/"+o.Sale+"/orders", v.header(), sales.OrderRequest{Item: item}
 	header.Set("Idempotency-Key", v.user+key)
 	if v.hangsUp {
 		api.hangUp(ctx, http.MethodPost, path, header, body)
@@ -174,7 +177,7 @@ func (v *visitor) order(ctx context.Context, api *caller, o Options, key string)
 	return api.call(ctx, http.MethodPost, path, header, body, &place{})
 }
 
-// note records what the visitor was told, asked at that time.
+// note records an answer to the visitor's request at that time.
 func (v *visitor) note(p *place, asked, starts time.Time) {
 	v.numbers[p.Number] = true
 	switch p.State {
@@ -182,23 +185,29 @@ func (v *visitor) note(p *place, asked, starts time.Time) {
 		v.waited = asked
 		v.certain = v.certain || p.Outlook == "certain"
 	case "turn":
-		v.turnUntil = p.TurnUntil
+		if p.TurnUntil != nil {
+			v.turnUntil = *p.TurnUntil
+		}
 	case "lapsed":
 		v.lapsed = time.Now()
 	}
 	if (p.State == "turn" || p.State == "admitted") && time.Now().Before(starts) {
 		v.early = true
 	}
-	if p.Position > 0 {
-		if n := len(v.positions); n > 0 && (p.Position > v.positions[n-1] || p.State == "waiting" && p.Ahead > v.ahead) {
+	if p.Position != nil {
+		var ahead int64
+		if p.Ahead != nil {
+			ahead = *p.Ahead
+		}
+		if n := len(v.positions); n > 0 && (*p.Position > v.positions[n-1] || p.State == "waiting" && ahead > v.ahead) {
 			v.rose++
 		}
-		v.ahead = p.Ahead
-		v.positions = append(v.positions, p.Position)
+		v.ahead = ahead
+		v.positions = append(v.positions, *p.Position)
 	}
 }
 
-// position returns the last position that the visitor was told, 0 for none.
+// position returns the last position that the visitor received, 0 for none.
 func (v *visitor) position() int64 {
 	if n := len(v.positions); n > 0 {
 		return v.positions[n-1]

@@ -127,12 +127,16 @@ func TestStrangeFiles(t *testing.T) {
 	if err := load(func() error { return os.WriteFile(path, []byte("good"), 0o600) }); err != nil {
 		t.Fatal(err)
 	}
-	for want, write := range map[string]func() error{
-		"is no file":        func() error { return os.Mkdir(path, 0o700) },
-		"more than 4194304": func() error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 4<<20+1), 0o600) },
+	for _, tt := range []struct {
+		write func() error
+		want  string
+	}{
+		{func() error { return os.Mkdir(path, 0o700) }, "is no file"},
+		{func() error { return os.Symlink(os.DevNull, path) }, "is no file"},
+		{func() error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 4<<20+1), 0o600) }, "more than 4194304"},
 	} {
-		if err := load(write); err == nil || !strings.Contains(err.Error(), want) || !s.State().Failed || used != "good" {
-			t.Errorf("%v, %+v, in force %q; want %q", err, s.State(), used, want)
+		if err := load(tt.write); err == nil || !strings.Contains(err.Error(), tt.want) || !s.State().Failed || used != "good" {
+			t.Errorf("%v, %+v, in force %.20q; want %q", err, s.State(), used, tt.want)
 		}
 	}
 }

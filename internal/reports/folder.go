@@ -25,7 +25,7 @@ func openFolder(path string) (folder, error) {
 
 func (f folder) close() error { return f.root.Close() }
 
-// write makes the file appear when it is whole, for its owner to read: it says who bought. Until then it has a name that no other run has, also
+// write makes the file appear when it is whole, readable only by its owner: it names the buyers. Until then it has a name that no other run has, also
 // when one goes on that has lost its permit.
 func (f folder) write(ctx context.Context, name string, token int64, content func(io.Writer) error) error {
 	part := "." + name + "." + strconv.FormatInt(token, 10)

@@ -41,7 +41,9 @@ func newOffice(t *testing.T) *office {
 	if o.sem, err = semaphore.New(o.rdb, Semaphore, semaphore.Options{Limit: 1, Namespace: o.namespace}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { o.sem.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = o.sem.Run(ctx) }()
 	return o
 }
 

@@ -3,63 +3,132 @@ package rulesfile
 import (
 	"fmt"
 	"strings"
+)
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
+// A Node is a value of a rules file, with the place where it was written. It is immutable once it is read, so it is then safe for
+// concurrent use. All methods that read it return an *Error that states what would be right; what is the name of the value in it.
+type Node struct {
+	Place
+	kind   kind
+	text   string // of a text its value, of other scalars how they are written
+	plain  bool   // a text without quotes
+	is     bool   // of a boolean
+	number any    // of an integer: an int64 or a uint64, or something else if it is larger
+	items  []*Node
+	pairs  []Pair
+}
+
+// A Pair is a key of a mapping with its value.
+type Pair struct{ Key, Value *Node }
+
+type kind uint8
+
+const (
+	null kind = iota
+	text
+	integer
+	decimal
+	boolean
+	list
+	mapping
+	reference // an anchor, an alias, a tag or a merge key
+	other     // any other scalar
 )
 
 // Wrong returns an error about n.
-func (f *File) Wrong(n ast.Node, format string, args ...any) error {
-	e := &Error{File: f.name, Problem: fmt.Sprintf(format, args...)}
-	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		n = m.Values[0].Key // the position of the mapping itself is its first colon
-	}
-	e.place(n.GetToken())
-	return e
+func (n *Node) Wrong(format string, args ...any) error {
+	return n.Place.Wrong(fmt.Sprintf(format, args...))
 }
 
-// Line returns the line where n begins.
-func Line(n ast.Node) int {
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Line
+// IsMapping reports whether n is a mapping.
+func (n *Node) IsMapping() bool { return n.kind == mapping }
+
+// IsText reports whether n is a text.
+func (n *Node) IsText() bool { return n.kind == text }
+
+// IsBool reports whether n is true or false.
+func (n *Node) IsBool() bool { return n.kind == boolean }
+
+// Empty reports whether n is a list or a mapping without values, or neither.
+func (n *Node) Empty() bool { return len(n.items)+len(n.pairs) == 0 }
+
+// EmptyList reports whether n is a list without values.
+func (n *Node) EmptyList() bool { return n.kind == list && len(n.items) == 0 }
+
+// Keys returns the keys of a mapping in their order.
+func (n *Node) Keys() []*Node {
+	keys := make([]*Node, len(n.pairs))
+	for i, p := range n.pairs {
+		keys[i] = p.Key
 	}
-	return 0
+	return keys
 }
 
-func (e *Error) place(t *token.Token) {
-	if t != nil && t.Position != nil {
-		e.Line, e.Column = t.Position.Line, t.Position.Column
+// Key returns the key with this name of the mapping n, or nil.
+func (n *Node) Key(name string) *Node {
+	for _, p := range n.pairs {
+		if p.Key.text == name {
+			return p.Key
+		}
 	}
+	return nil
 }
 
-// A Field is a valid key of a mapping, with the function that parses its value.
+// Name returns the text of a key.
+func (n *Node) Name() string { return n.text }
+
+// A Field is a valid key of a mapping, with the function that reads its value.
 type Field struct {
 	key  string
-	read func(key, value ast.Node) error
+	read func(key, value *Node) error
 }
 
 // Key returns the Field of a key.
-func Key(key string, read func(key, value ast.Node) error) Field { return Field{key, read} }
+func Key(key string, read func(key, value *Node) error) Field { return Field{key, read} }
 
-// Others returns the Fields of keys that another package parses.
+// Into returns the Field of a key whose value read returns; it is stored in to.
+func Into[T any](key string, to *T, read func(n *Node) (T, error)) Field {
+	return Key(key, func(_, n *Node) (err error) {
+		*to, err = read(n)
+		return err
+	})
+}
+
+// Word returns the Field of a key whose value is one of a few words.
+func Word[T ~string](key string, to *T, words ...T) Field {
+	return Into(key, to, func(n *Node) (T, error) { return OneOf(n, key, words...) })
+}
+
+// Number returns the Field of a key whose value is a whole number from low to high.
+func Number(key string, to *int, low, high int) Field {
+	return Into(key, to, func(n *Node) (int, error) { return n.Number(key, low, high) })
+}
+
+// Bool returns the Field of a key whose value is true or false.
+func Bool(key string, to *bool) Field {
+	return Into(key, to, func(n *Node) (bool, error) { return n.Bool(key) })
+}
+
+// Others returns the Fields of keys that another package reads.
 func Others(keys ...string) []Field {
 	all := make([]Field, len(keys))
 	for i, key := range keys {
-		all[i] = Key(key, func(_, _ ast.Node) error { return nil })
+		all[i] = Key(key, func(_, _ *Node) error { return nil })
 	}
 	return all
 }
 
-// Mapping parses n key by key; what is its name in errors. Unknown and repeated keys are errors.
-func (f *File) Mapping(n ast.Node, what string, fields ...Field) error {
+// Fields reads the mapping n key by key. Unknown and repeated keys are errors.
+func (n *Node) Fields(what string, fields ...Field) error {
 	seen := make(map[string]bool, len(fields))
-	return f.Pairs(n, what, func(key string, at, value ast.Node) error {
+	return n.Pairs(what, func(at, value *Node) error {
+		key := at.text
 		for _, known := range fields {
 			if known.key != key {
 				continue
 			}
 			if seen[key] {
-				return f.Wrong(at, "%s has %q twice", what, key)
+				return at.Wrong("%s has %q twice", what, key)
 			}
 			seen[key] = true
 			return known.read(at, value)
@@ -68,27 +137,20 @@ func (f *File) Mapping(n ast.Node, what string, fields ...Field) error {
 		for i, known := range fields {
 			keys[i] = known.key
 		}
-		return f.Wrong(at, "unknown key %q: %s has %s", key, what, strings.Join(keys, ", "))
+		return at.Wrong("unknown key %q: %s has %s", key, what, strings.Join(keys, ", "))
 	})
 }
 
 // Pairs calls read for each key and value of the mapping n.
-func (f *File) Pairs(n ast.Node, what string, read func(key string, at, value ast.Node) error) error {
-	var values []*ast.MappingValueNode
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	default:
-		return f.Wrong(n, "%s should be a mapping, such as {key: value}%s", what, Found(n))
+func (n *Node) Pairs(what string, read func(key, value *Node) error) error {
+	if n.kind != mapping {
+		return n.Wrong("%s should be a mapping, such as {key: value}%s", what, n.Found())
 	}
-	for _, v := range values {
-		key, ok := v.Key.(*ast.StringNode)
-		if !ok {
-			return f.Wrong(v.Key, "a key of %s should be a plain word", what)
+	for _, p := range n.pairs {
+		if p.Key.kind != text {
+			return p.Key.Wrong("a key of %s should be a plain word", what)
 		}
-		if err := read(key.Value, key, v.Value); err != nil {
+		if err := read(p.Key, p.Value); err != nil {
 			return err
 		}
 	}
@@ -96,15 +158,14 @@ func (f *File) Pairs(n ast.Node, what string, read func(key string, at, value as
 }
 
 // List calls read for each value of the list n.
-func (f *File) List(n ast.Node, what string, read func(ast.Node) error) error {
-	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
-		return f.Wrong(n, "%s should be a list%s", what, Found(n))
+func (n *Node) List(what string, read func(*Node) error) error {
+	if n.kind != list {
+		return n.Wrong("%s should be a list%s", what, n.Found())
 	}
-	if len(seq.Values) == 0 {
-		return f.Wrong(n, "%s is empty", what)
+	if len(n.items) == 0 {
+		return n.Wrong("%s is empty", what)
 	}
-	for _, v := range seq.Values {
+	for _, v := range n.items {
 		if err := read(v); err != nil {
 			return err
 		}
@@ -113,9 +174,9 @@ func (f *File) List(n ast.Node, what string, read func(ast.Node) error) error {
 }
 
 // OneOrMore calls read for n, or for each of its values if it is a list.
-func (f *File) OneOrMore(n ast.Node, what string, read func(ast.Node) error) error {
-	if _, ok := n.(*ast.SequenceNode); ok {
-		return f.List(n, what, read)
+func (n *Node) OneOrMore(what string, read func(*Node) error) error {
+	if n.kind == list {
+		return n.List(what, read)
 	}
 	return read(n)
 }

@@ -1,20 +1,16 @@
 package rulesfile
 
-import (
-	"sync"
+import "sync"
 
-	"github.com/goccy/go-yaml/ast"
-)
-
-// A Section is a section of the file that the package of T parses. A program has one for each key. Make it with NewSection; it is immutable.
+// A Section is a section of the file that the package of T reads. A program has one for each key. Make it with NewSection; it is immutable.
 type Section[T any] struct {
-	key   string
-	parse func(*File, ast.Node) (T, error)
+	key  string
+	read func(*Node) (T, error)
 }
 
-// NewSection returns the section under a key of the file. parse must not keep state: it may be called several times.
-func NewSection[T any](key string, parse func(*File, ast.Node) (T, error)) *Section[T] {
-	return &Section[T]{key, parse}
+// NewSection returns the section under a key of the file. read must not keep state: it may be called several times.
+func NewSection[T any](key string, read func(*Node) (T, error)) *Section[T] {
+	return &Section[T]{key, read}
 }
 
 // In returns what the section contains; the zero value if the file does not have it. Callers share the value and must not change it. The
@@ -29,9 +25,9 @@ func (s *Section[T]) In(all *Sections) (value T, err error) {
 	if kept, ok := all.values[s.key].(T); ok || n == nil {
 		return kept, nil
 	}
-	if value, err = s.parse(all.file, n); err == nil {
+	if value, err = s.read(n); err == nil {
 		all.values[s.key] = value
-		delete(all.nodes, s.key) // a node keeps all tokens of the file
+		delete(all.nodes, s.key)
 	}
 	return value, err
 }
@@ -50,23 +46,21 @@ type Checker interface {
 	check(key string, all *Sections) error
 }
 
-// Sections are the sections of one file for other packages than rules, each parsed once. A nil *Sections has none. It is safe for
+// Sections are the sections of one file for other packages than rules, each read once. A nil *Sections has none. It is safe for
 // concurrent use.
 type Sections struct {
-	file *File
-
 	mu     sync.Mutex
-	nodes  map[string]ast.Node // guarded by mu: not parsed yet
-	values map[string]any      // guarded by mu
+	nodes  map[string]*Node // guarded by mu: not read yet
+	values map[string]any   // guarded by mu
 }
 
 // NewSections returns the sections of a file that has none yet.
-func NewSections(f *File) *Sections {
-	return &Sections{file: f, nodes: map[string]ast.Node{}, values: map[string]any{}}
+func NewSections() *Sections {
+	return &Sections{nodes: map[string]*Node{}, values: map[string]any{}}
 }
 
-// Add adds the section with this key, and parses it if it is one of checked.
-func (all *Sections) Add(key string, n ast.Node, checked ...Checker) error {
+// Add adds the section with this key, and reads it if it is one of checked.
+func (all *Sections) Add(key string, n *Node, checked ...Checker) error {
 	all.mu.Lock()
 	all.nodes[key] = n
 	all.mu.Unlock()

@@ -3,32 +3,52 @@ package rulesfile
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml/ast"
 )
 
-// Text parses a text that is not empty; what is its name in errors, as in all other methods.
-func (f *File) Text(n ast.Node, what string) (string, error) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		if n.Value != "" {
-			return n.Value, nil
+// Text reads a text that is not empty.
+func (n *Node) Text(what string) (string, error) {
+	switch n.kind {
+	case text:
+		if n.text != "" {
+			return n.text, nil
 		}
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return "", f.Wrong(n, `%s should be a text: put it in quotes, "%s"`, what, n.GetToken().Value)
+	case integer, decimal, boolean:
+		return "", n.Wrong(`%s should be a text: put it in quotes, "%s"`, what, n.text)
 	}
-	return "", f.Wrong(n, "%s should be a text%s", what, Found(n))
+	return "", n.Wrong("%s should be a text%s", what, n.Found())
 }
 
-// Number parses a whole number from low to high.
-func (f *File) Number(n ast.Node, what string, low, high int) (int, error) {
-	if n, ok := n.(*ast.IntegerNode); ok {
+// plainNumbers matches numbers in canonical form, so that comparing them as text is exact.
+var plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// Scalar reads a text that is not empty, a number or a boolean as text.
+func (n *Node) Scalar(what string) (string, error) {
+	if (n.kind == integer || n.kind == decimal) && plainNumbers.MatchString(n.text) || n.kind == boolean && (n.text == "true" || n.text == "false") {
+		return n.text, nil
+	}
+	return n.Text(what)
+}
+
+// Decimal reads a number as it is written; ok is false for all others.
+func (n *Node) Decimal() (written string, ok bool) {
+	return n.text, n.kind == integer || n.kind == decimal
+}
+
+// Misread reports whether n is a text without quotes that YAML 1.1 reads as true or false, for example Norway's code.
+func (n *Node) Misread() bool {
+	return n.plain && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.text))
+}
+
+// Number reads a whole number from low to high.
+func (n *Node) Number(what string, low, high int) (int, error) {
+	if n.kind == integer {
 		value := int64(math.MaxInt64)
-		switch v := n.Value.(type) {
+		switch v := n.number.(type) {
 		case int64:
 			value = v
 		case uint64:
@@ -36,65 +56,71 @@ func (f *File) Number(n ast.Node, what string, low, high int) (int, error) {
 				value = int64(v)
 			}
 		}
-		if _, octal := Octal(n); int64(low) <= value && value <= int64(high) && !octal {
+		if _, octal := n.Octal(); int64(low) <= value && value <= int64(high) && !octal {
 			return int(value), nil
 		}
 	}
 	if low == high {
-		return 0, f.Wrong(n, "%s should be %d%s", what, low, Found(n))
+		return 0, n.Wrong("%s should be %d%s", what, low, n.Found())
 	}
-	return 0, f.Wrong(n, "%s should be a whole number from %d to %d%s", what, low, high, Found(n))
+	return 0, n.Wrong("%s should be a whole number from %d to %d%s", what, low, high, n.Found())
 }
 
 // Octal reports whether n is a number such as 010, which YAML 1.1 reads as octal and YAML 1.2 as decimal; decimal is the number that it
 // looks like. A number such as 07 is the same in both.
-func Octal(n ast.Node) (decimal string, octal bool) {
-	number, ok := n.(*ast.IntegerNode)
-	if !ok {
+func (n *Node) Octal() (decimal string, octal bool) {
+	if n.kind != integer {
 		return "", false
 	}
-	text := strings.NewReplacer("_", "", "+", "").Replace(n.GetToken().Value)
+	text := strings.NewReplacer("_", "", "+", "").Replace(n.text)
 	digits := strings.TrimPrefix(text, "-")
 	decimal = text[:len(text)-len(digits)] + strings.TrimLeft(digits, "0")
 	octal = len(digits) > 1 && digits[0] == '0' && strings.Trim(digits, "01234567") == ""
-	return decimal, octal && strings.Trim(decimal, "-") != "" && decimal != fmt.Sprint(number.Value)
+	return decimal, octal && strings.Trim(decimal, "-") != "" && decimal != fmt.Sprint(n.number)
 }
 
-// Bool parses true or false.
-func (f *File) Bool(n ast.Node, what string) (bool, error) {
-	if n, ok := n.(*ast.BoolNode); ok {
-		return n.Value, nil
+// Bool reads true or false.
+func (n *Node) Bool(what string) (bool, error) {
+	if n.kind == boolean {
+		return n.is, nil
 	}
-	return false, f.Wrong(n, "%s should be true or false%s", what, Found(n))
+	return false, n.Wrong("%s should be true or false%s", what, n.Found())
 }
 
-// Word parses a string of a given form.
-func (f *File) Word(n ast.Node, what string, valid func(string) bool, right string) (string, error) {
-	text, err := f.Text(n, what)
+// Word reads a text of a given form.
+func (n *Node) Word(what string, valid func(string) bool, right string) (string, error) {
+	text, err := n.Text(what)
 	if err != nil {
 		return "", err
 	}
 	if !valid(text) {
-		return "", f.Wrong(n, "%s should be %s, here is %.40q", what, right, text)
+		return "", n.Wrong("%s should be %s, here is %.40q", what, right, text)
 	}
 	return text, nil
 }
 
 // either formats words as in "open, closed or local".
-func either(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
+func either[T ~string](words []T) string {
+	var b strings.Builder
+	for i, word := range words {
+		switch {
+		case i == 0:
+		case i == len(words)-1:
+			b.WriteString(" or ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(word))
 	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return b.String()
 }
 
-// OneOf parses one of a few words.
-func (f *File) OneOf(n ast.Node, what string, words ...string) (string, error) {
-	if n, ok := n.(*ast.StringNode); ok && slices.Contains(words, n.Value) {
-		return n.Value, nil
+// OneOf reads one of a few words.
+func OneOf[T ~string](n *Node, what string, words ...T) (T, error) {
+	if n.kind == text && slices.Contains(words, T(n.text)) {
+		return T(n.text), nil
 	}
-	return "", f.Wrong(n, "%s should be %s%s", what, either(words), Found(n))
+	return "", n.Wrong("%s should be %s%s", what, either(words), n.Found())
 }
 
 // The bounds of a Duration.
@@ -103,10 +129,10 @@ const (
 	maxDuration = 366 * 24 * time.Hour
 )
 
-// Duration parses a duration.
-func (f *File) Duration(n ast.Node, what string) (time.Duration, error) {
-	if n, ok := n.(*ast.StringNode); ok {
-		d, err := time.ParseDuration(n.Value)
+// Duration reads a duration.
+func (n *Node) Duration(what string) (time.Duration, error) {
+	if n.kind == text {
+		d, err := time.ParseDuration(n.text)
 		if err == nil && minDuration <= d && d <= maxDuration && d%time.Millisecond == 0 {
 			return d, nil
 		}
@@ -115,27 +141,23 @@ func (f *File) Duration(n ast.Node, what string) (time.Duration, error) {
 	if what == "window" {
 		right += ", or minute, hour, day or month"
 	}
-	return 0, f.Wrong(n, "%s should be a duration of whole milliseconds from 1ms to %sh, %s%s", what, strconv.Itoa(int(maxDuration/time.Hour)), right, Found(n))
+	return 0, n.Wrong("%s should be a duration of whole milliseconds from 1ms to %sh, %s%s", what, strconv.Itoa(int(maxDuration/time.Hour)), right, n.Found())
 }
 
 // Found describes n for an error about what was expected.
-func Found(n ast.Node) string {
-	switch n := n.(type) {
-	case *ast.NullNode:
+func (n *Node) Found() string {
+	switch n.kind {
+	case null:
 		return ", here is nothing"
-	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode, *ast.TagNode:
+	case reference:
 		return "; anchors, aliases and tags are not read, write the value itself"
-	case *ast.MappingNode, *ast.MappingValueNode:
+	case mapping:
 		return ", here is a mapping"
-	case *ast.SequenceNode:
+	case list:
 		return ", here is a list"
-	case ast.ScalarNode:
-		if decimal, octal := Octal(n); octal {
-			return fmt.Sprintf(", here is %.40q, which some readers of YAML take for octal: write %.40s", n.GetToken().Value, decimal)
-		}
-		if t := n.GetToken(); t != nil {
-			return fmt.Sprintf(", here is %.40q", t.Value)
-		}
 	}
-	return ""
+	if decimal, octal := n.Octal(); octal {
+		return fmt.Sprintf(", here is %.40q, which some readers of YAML take for octal: write %.40s", n.text, decimal)
+	}
+	return fmt.Sprintf(", here is %.40q", n.text)
 }

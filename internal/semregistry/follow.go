@@ -17,8 +17,17 @@ const (
 	setRight  = 30 * time.Second // interval of comparing Redis with the database
 )
 
-// Run declares the rules file's semaphores, at the start and after each change, and regularly repairs Redis. It returns when ctx ends.
+// Run declares the rules file's semaphores, at the start and after each change, and regularly repairs Redis. When ctx ends, it ends all waits
+// and the contexts of all permits, and returns.
 func (r *Registry) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.set.Run(ctx) })
+	g.Go(func() error { return r.follow(ctx) })
+	return g.Wait()
+}
+
+// follow declares and compares until ctx ends.
+func (r *Registry) follow(ctx context.Context) error {
 	var compared time.Time
 	failing := false
 	return periodic.Until(ctx, lookEvery, func() bool {
@@ -134,7 +143,7 @@ func (r *Registry) inRedis(ctx context.Context, e *Entry) (known, error) {
 	if err != nil {
 		return right, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	size, defined := e.InForce()
 	st, err := sem.Counts(ctx)

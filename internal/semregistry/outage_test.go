@@ -26,7 +26,7 @@ func TestRedisForgets(t *testing.T) {
 		b.do(r.Declare(ctx))
 		sem, err := worker.Semaphore("report")
 		b.do(err)
-		p, err := sem.TryAcquire(ctx)
+		p, _, err := sem.TryAcquire(ctx)
 		b.do(err)
 		b.do(p.Release())
 
@@ -35,7 +35,7 @@ func TestRedisForgets(t *testing.T) {
 		if sem, err = another.Semaphore("report"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sem.TryAcquire(ctx); !errors.Is(err, semaphore.ErrAtCapacity) {
+		if _, full, err := sem.TryAcquire(ctx); full == nil {
 			t.Errorf("granted by a Redis that has forgotten its holders: %v", err)
 		}
 		st, err := sem.Status(ctx)
@@ -53,7 +53,6 @@ func TestCompare(t *testing.T) {
 		b.do(r.Declare(ctx))
 		set, err := semaphore.NewSet(b.rdb, semaphore.SetOptions{Namespace: b.namespace})
 		b.do(err)
-		defer set.Close()
 		report, err := set.Semaphore("report")
 		b.do(err)
 		b.do(report.Define(ctx, semaphore.Definition{Limit: 99}))
@@ -131,7 +130,7 @@ func TestDatabaseAway(t *testing.T) {
 		b.stands(r, "report", "2")
 		sem, err := b.process(nil).Semaphore("report-2")
 		b.do(err)
-		if _, err := sem.TryAcquire(ctx); !errors.Is(err, semregistry.ErrUnavailable) || errors.Is(err, semaphore.ErrUnknown) {
+		if _, _, err := sem.TryAcquire(ctx); !errors.Is(err, semregistry.ErrUnavailable) || errors.Is(err, semaphore.ErrUnknown) {
 			t.Errorf("what nobody could look up is %v", err)
 		}
 		b.rules("report: {limit: 3}")
@@ -161,7 +160,7 @@ func TestDatabaseHangs(t *testing.T) {
 	b.forget()
 	sem, err := r.Semaphore("report")
 	b.do(err)
-	if _, err := sem.TryAcquire(t.Context()); !errors.Is(err, semaphore.ErrAtCapacity) {
+	if _, full, err := sem.TryAcquire(t.Context()); full == nil {
 		t.Errorf("%v, want what Redis says that has been told", err)
 	}
 }
@@ -175,7 +174,6 @@ func TestRedisAway(t *testing.T) {
 		defer gone.Close()
 		without, err := semregistry.New(gone, b.open(b.db), semregistry.Options{Namespace: b.namespace, Rules: b.file.Load})
 		b.do(err)
-		defer without.Close()
 		_, err = without.Override(ctx, "report", semregistry.Override{Size: semregistry.Size{Limit: 9, Lease: time.Second}})
 		if !errors.Is(err, semregistry.ErrUnavailable) || strings.Contains(err.Error(), "unknown") {
 			t.Errorf("%v", err)

@@ -3,8 +3,7 @@ package semregistry
 import (
 	"fmt"
 	"slices"
-
-	"github.com/goccy/go-yaml/ast"
+	"time"
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/names"
@@ -19,7 +18,7 @@ type Declaration struct {
 }
 
 // Section is the section `semaphores` of the rules file.
-var Section = rulesfile.NewSection("semaphores", parse)
+var Section = rulesfile.NewSection("semaphores", read)
 
 // Declarations returns the semaphores of the file, in its order.
 func Declarations(set *rules.Set) ([]Declaration, error) {
@@ -39,30 +38,27 @@ func BuiltIn() []Declaration {
 	return all
 }
 
-func parse(f *rulesfile.File, n ast.Node) (all []Declaration, err error) {
+func read(n *rulesfile.Node) (all []Declaration, err error) {
 	seen := map[string]bool{}
-	err = f.Pairs(n, "semaphores", func(name string, at, n ast.Node) error {
+	err = n.Pairs("semaphores", func(at, n *rulesfile.Node) error {
+		name := at.Name()
 		if !names.Semaphore(name) || seen[name] {
-			return f.Wrong(at, "%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name", name)
+			return at.Wrong("%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name", name)
 		}
 		seen[name] = true
-		d, limited := Declaration{Name: name, Size: Size{Lease: semaphore.DefaultLease}}, false
-		err := f.Mapping(n, "a semaphore",
-			rulesfile.Key("limit", func(_, n ast.Node) (err error) {
-				limited = true
-				d.Limit, err = f.Number(n, "limit", 0, semaphore.MaxLimit)
-				return err
-			}),
-			rulesfile.Key("lease", func(_, n ast.Node) (err error) {
-				d.Lease, err = f.Duration(n, "lease")
-				if err == nil && (d.Lease < semaphore.MinLease || d.Lease > semaphore.MaxLease) {
-					err = f.Wrong(n, "lease should be from 1s to 1h, here is %v", d.Lease)
+		d := Declaration{Name: name, Size: Size{Lease: semaphore.DefaultLease}}
+		err := n.Fields("a semaphore",
+			rulesfile.Number("limit", &d.Limit, 0, semaphore.MaxLimit),
+			rulesfile.Into("lease", &d.Lease, func(n *rulesfile.Node) (time.Duration, error) {
+				lease, err := n.Duration("lease")
+				if err == nil && (lease < semaphore.MinLease || lease > semaphore.MaxLease) {
+					err = n.Wrong("lease should be from 1s to 1h, here is %v", lease)
 				}
-				return err
+				return lease, err
 			}),
 		)
-		if err == nil && !limited {
-			err = f.Wrong(n, "semaphore %q has no limit, it should be such as {limit: 2, lease: 15s}", name)
+		if err == nil && n.Key("limit") == nil {
+			err = n.Wrong("semaphore %q has no limit, it should be such as {limit: 2, lease: 15s}", name)
 		}
 		all = append(all, d)
 		return err

@@ -54,7 +54,7 @@ type Registry struct {
 	last     map[string]Entry // guarded by mu: as last read
 }
 
-// New starts no goroutine and makes no call. The caller closes the Registry, then rdb and the table's database.
+// New starts no goroutine and makes no call. The caller starts Run, and closes rdb and the table's database after it.
 func New(rdb semaphore.Client, table *Table, opts Options) (*Registry, error) {
 	r := &Registry{table: table, rules: opts.Rules, built: slices.Clone(opts.BuiltIn), log: opts.Logger, last: map[string]Entry{}}
 	if r.log == nil {
@@ -70,14 +70,11 @@ func New(rdb semaphore.Client, table *Table, opts Options) (*Registry, error) {
 	return r, nil
 }
 
-// Close closes the Sets: it ends all waits and the contexts of all permits.
-func (r *Registry) Close() error { return errors.Join(r.bare.Close(), r.set.Close()) }
-
 // Semaphore returns the semaphore with a name, whether it is defined or not.
 func (r *Registry) Semaphore(name string) (*semaphore.Semaphore, error) { return r.set.Semaphore(name) }
 
-// patience is the timeout for the database and Redis together.
-const patience = 2 * time.Second
+// callTimeout is the timeout for the database and Redis together.
+const callTimeout = 2 * time.Second
 
 // Lookup is a semaphore.Lookup.
 func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definition, error) {
@@ -104,7 +101,7 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 // lookUp returns the entry of a name, and whether the database has it in force; if not, its definition is only in this process' file, or
 // missing.
 func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience/2) // the Set has the same timeout, and the result must arrive within it
+	ctx, cancel := context.WithTimeout(ctx, callTimeout/2) // the Set has the same timeout, and the result must arrive within it
 	defer cancel()
 	e, err = r.table.get(ctx, name)
 	if err != nil {
@@ -190,7 +187,7 @@ func (r *Registry) Entry(ctx context.Context, name string) (Entry, error) {
 
 // Entries returns the entries of all semaphores by name, including those without a definition in force.
 func (r *Registry) Entries(ctx context.Context) ([]Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	all, err := r.table.list(ctx)
 	if err != nil {
@@ -228,7 +225,7 @@ func (r *Registry) Revert(ctx context.Context, name string) (Entry, error) {
 
 // change alters an entry, and updates Redis while the row is locked.
 func (r *Registry) change(ctx context.Context, name string, alter func(*Entry) error) (Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	e, err := r.table.change(ctx, name, func(e *Entry, fresh bool) error {
 		if err := alter(e); err != nil {
@@ -267,7 +264,7 @@ func unavailable(what string, err error) error {
 // program, are returned unchanged.
 func Away(err error) error {
 	for _, known := range []error{
-		semaphore.ErrAtCapacity, semaphore.ErrPermitLost, semaphore.ErrUnknown, semaphore.ErrTooHeavy, semaphore.ErrInvalid, semaphore.ErrClosed, ErrUnavailable,
+		semaphore.ErrPermitLost, semaphore.ErrUnknown, semaphore.ErrTooHeavy, semaphore.ErrInvalid, semaphore.ErrClosed, ErrUnavailable,
 	} {
 		if err == nil || errors.Is(err, known) {
 			return err

@@ -72,7 +72,6 @@ func (b *bed) process(set func() *rules.Set) *semregistry.Registry {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
@@ -198,7 +197,7 @@ func TestUseBeforeDeclare(t *testing.T) {
 			sem, err := b.api().Semaphore("report")
 			b.do(err)
 			g.Go(func() error {
-				p, err := sem.Acquire(ctx)
+				p, _, err := sem.Acquire(ctx)
 				if err != nil {
 					return err
 				}

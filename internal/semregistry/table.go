@@ -6,24 +6,20 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/sqltime"
-	"github.com/tidegate/tidegate/internal/transaction"
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 // A Table stores definitions. Make it with Postgres or SQLite; it is safe for concurrent use. The caller closes the database.
-type Table struct {
-	db    *sql.DB
-	write sqltime.Write
-}
+type Table struct{ db *sqldb.DB }
 
 // Postgres returns the table in a database that package migrations has upgraded.
 func Postgres(db *sql.DB) *Table {
-	return &Table{db, sqltime.Postgres}
+	return &Table{sqldb.Postgres(db)}
 }
 
 // SQLite is Postgres for SQLite. Times have a resolution of a millisecond.
 func SQLite(db *sql.DB) *Table {
-	return &Table{db, sqltime.SQLite}
+	return &Table{sqldb.SQLite(db, nil)}
 }
 
 // An Entry is the database's record of one name.
@@ -62,27 +58,33 @@ const columns = `name, file_limit, file_lease_ms, set_limit, set_lease_ms, set_b
 
 // list returns all entries by name.
 func (t *Table) list(ctx context.Context) ([]Entry, error) {
-	rows, err := t.db.QueryContext(ctx, `SELECT `+columns+` FROM semaphores ORDER BY name`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var all []Entry
-	for rows.Next() {
-		e, err := scan(rows.Scan)
-		if err != nil {
-			return nil, err
-		}
+	err := t.db.Each(ctx, `SELECT `+columns+` FROM semaphores ORDER BY name`, func(row sqldb.Row) error {
+		e, err := scan(row)
 		all = append(all, e)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // get returns the entry of a name; it is empty if the name was never declared.
 func (t *Table) get(ctx context.Context, name string) (Entry, error) {
-	e, err := scan(t.db.QueryRowContext(ctx, `SELECT `+columns+` FROM semaphores WHERE name = $1`, name).Scan)
+	e, err := entry(ctx, t.db.Conn, `SELECT `+columns+` FROM semaphores WHERE name = $1`, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Entry{Name: name}, nil
+	}
+	return e, err
+}
+
+func entry(ctx context.Context, c sqldb.Conn, query, name string) (e Entry, err error) {
+	found := false
+	err = c.Each(ctx, query, func(row sqldb.Row) (err error) {
+		found = true
+		e, err = scan(row)
+		return err
+	}, name)
+	if err == nil && !found {
+		err = sql.ErrNoRows
 	}
 	return e, err
 }
@@ -91,18 +93,13 @@ func (t *Table) get(ctx context.Context, name string) (Entry, error) {
 // fresh is true and the entry is new.
 func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fresh bool) error) (Entry, error) {
 	var e Entry
-	err := transaction.SQL(ctx, t.db, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `INSERT INTO semaphores (name) VALUES ($1) ON CONFLICT (name) DO NOTHING`, name)
-		if err != nil {
-			return err
-		}
-		inserted, err := result.RowsAffected()
+	err := t.db.InTx(ctx, func(tx sqldb.Conn) error {
+		inserted, err := tx.Exec(ctx, `INSERT INTO semaphores (name) VALUES ($1) ON CONFLICT (name) DO NOTHING`, name)
 		if err != nil {
 			return err
 		}
 		// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.
-		e, err = scan(tx.QueryRowContext(ctx, `UPDATE semaphores SET name = name WHERE name = $1 RETURNING `+columns, name).Scan)
-		if err != nil {
+		if e, err = entry(ctx, tx, `UPDATE semaphores SET name = name WHERE name = $1 RETURNING `+columns, name); err != nil {
 			return err
 		}
 		if err := alter(&e, inserted > 0); err != nil {
@@ -113,9 +110,9 @@ func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fr
 			fileLimit, fileLease = e.File.Limit, e.File.Lease.Milliseconds()
 		}
 		if e.Set != nil {
-			setLimit, setLease, setBy, setAt = e.Set.Limit, e.Set.Lease.Milliseconds(), e.Set.By, t.write(e.Set.At)
+			setLimit, setLease, setBy, setAt = e.Set.Limit, e.Set.Lease.Milliseconds(), e.Set.By, e.Set.At
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE semaphores
+		_, err = tx.Exec(ctx, `UPDATE semaphores
 			SET file_limit = $2, file_lease_ms = $3, set_limit = $4, set_lease_ms = $5, set_by = $6, set_at = $7 WHERE name = $1`,
 			name, fileLimit, fileLease, setLimit, setLease, setBy, setAt)
 		return err
@@ -123,13 +120,13 @@ func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fr
 	return e, err
 }
 
-func scan(row func(...any) error) (e Entry, err error) {
+func scan(row sqldb.Row) (e Entry, err error) {
 	var (
 		fileLimit, fileLease, setLimit, setLease sql.NullInt64
 		setBy                                    sql.NullString
-		setAt                                    sqltime.Time
+		setAt                                    sqldb.Time
 	)
-	if err := row(&e.Name, &fileLimit, &fileLease, &setLimit, &setLease, &setBy, &setAt); err != nil {
+	if err := row.Scan(&e.Name, &fileLimit, &fileLease, &setLimit, &setLease, &setBy, &setAt); err != nil {
 		return e, err
 	}
 	if fileLimit.Valid {

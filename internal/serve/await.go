@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,9 +14,9 @@ import (
 )
 
 const (
-	pingTimeout = 2 * time.Second
+	pingTimeout = 2 * time.Second // of the first attempt
 	pingAgain   = 200 * time.Millisecond
-	sayAgain    = 5 * time.Second
+	logAgain    = 5 * time.Second
 )
 
 // A dependency is a server that a process cannot start without.
@@ -26,7 +27,8 @@ type dependency struct {
 }
 
 // await returns once all of them answered. Servers may start in any order, so await waits for them, for at most timeout: with a
-// mistyped address the program must fail. A Redis that answers NOPERM is not waited for.
+// mistyped address the program must fail. An attempt that ran out of time is followed by one with twice the time, since it may be
+// many round trips to a server that is slow. A Redis that answers NOPERM is not waited for.
 func await(ctx context.Context, log *slog.Logger, timeout time.Duration, all ...dependency) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, d := range all {
@@ -40,19 +42,23 @@ func (d *dependency) await(ctx context.Context, log *slog.Logger, timeout time.D
 		started = time.Now()
 		expired = time.After(timeout)
 		again   = time.NewTicker(pingAgain)
-		said    time.Time
+		logged  time.Time
+		within  = min(pingTimeout, timeout)
 	)
 	defer again.Stop()
 	for {
-		err := d.once(ctx, min(pingTimeout, timeout))
+		err := d.once(ctx, within)
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			within = max(pingAgain, min(2*within, timeout-time.Since(started)))
 		}
 		if redis.HasErrorPrefix(err, "NOPERM") { // the server answers, and waiting gives no permission
 			return fmt.Errorf("%s: the user of %s lacks a permission: %w; docs/operations.md has the ACL SETUSER with all of them", d.variable, d.at, err)
 		}
-		if time.Since(said) >= sayAgain && ctx.Err() == nil {
-			said = time.Now()
+		if time.Since(logged) >= logAgain && ctx.Err() == nil {
+			logged = time.Now()
 			log.Warn("waiting for a server", "variable", d.variable, "at", d.at, "error", err,
 				"giving_up_in", (timeout - time.Since(started)).Round(time.Millisecond))
 		}

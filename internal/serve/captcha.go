@@ -23,7 +23,7 @@ func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (
 		return nil, err
 	}
 	proof, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Used: used})
-	if err != nil || cfg.Captcha == "" || cfg.Captcha == config.CaptchaOwn {
+	if err != nil || cfg.Captcha == "" || cfg.Captcha == captcha.Own {
 		return proof, err
 	}
 	site, err := captcha.NewSiteVerify(captcha.SiteVerifyOptions{
@@ -39,7 +39,7 @@ func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (
 var captchaRules []byte
 
 // newCaptchaLimit returns the gate that limits challenges. It counts in the same store, under its own names; while the store is away, each
-// process admits the whole limit by itself. Its Run is not called: it bans nobody, and its memory of refusals is at most a second old.
+// process admits the whole limit by itself. Its Run is not called: it bans no client, and its memory of refusals is at most a second old.
 func newCaptchaLimit(cfg *config.Config, h *HTTP) (*admission.Gate, error) {
 	rules, err := rules.Parse("captcha_rules.yaml", captchaRules)
 	if err != nil {

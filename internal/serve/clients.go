@@ -14,6 +14,8 @@ import (
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/asynqueue"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -49,10 +51,10 @@ func parseRedis(decisions, queue config.URL, files redisclient.Files) (o redisOp
 func (o redisOptions) detectClusters(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration) error {
 	detect := func(opts *redis.UniversalOptions) func(context.Context) error {
 		return func(ctx context.Context) error {
-			patient := *opts
-			redisclient.SetTimeout(&patient, loginWithin)
-			err := redisclient.DetectCluster(ctx, &patient)
-			opts.IsClusterMode = patient.IsClusterMode
+			slow := *opts
+			redisclient.SetTimeout(&slow, loginWithin)
+			err := redisclient.DetectCluster(ctx, &slow)
+			opts.IsClusterMode = slow.IsClusterMode
 			return err
 		}
 	}
@@ -145,11 +147,11 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 }
 
 // openOrders waits while Redis or the database does not answer.
-func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, store orders.Store, opts orders.Options,
-) (shop *orders.Service, err error) {
+func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, store shop.Store, opts shop.Options,
+) (service *shop.Service, err error) {
 	var other error // than a missing answer
 	err = await(ctx, log, timeout, dependency{"REDIS_URL, DATABASE_URL", cfg.Redis, func(ctx context.Context) error {
-		if shop, other = orders.Open(ctx, r.Decisions, store, opts); errors.Is(other, orders.ErrUnavailable) {
+		if service, other = shop.Open(ctx, r.Decisions, store, asynqueue.New(r.Queue), opts); errors.Is(other, orders.ErrUnavailable) {
 			return other
 		}
 		return nil
@@ -160,7 +162,7 @@ func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeo
 	case errors.Is(other, orders.ErrDurability):
 		return nil, wrap("DURABILITY", other)
 	}
-	return shop, other
+	return service, other
 }
 
 // warnOfStandbys logs a warning if the database replicates without a synchronous standby: after a failover the last commits may

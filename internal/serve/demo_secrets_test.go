@@ -60,7 +60,7 @@ func TestDemoSecrets(t *testing.T) {
 	defer resp.Body.Close()
 	shown := false
 	for lines := bufio.NewScanner(resp.Body); !shown && lines.Scan(); {
-		shown = strings.Contains(lines.Text(), "everybody knows the secrets of SECRET, INTERNAL_TOKEN, METRICS_TOKEN, DATABASE_URL")
+		shown = strings.Contains(lines.Text(), "these secrets are published: SECRET, INTERNAL_TOKEN, METRICS_TOKEN, DATABASE_URL")
 	}
 	if !shown {
 		t.Error("the page does not show it")

@@ -14,8 +14,8 @@ func TestDependenciesOfTheCore(t *testing.T) {
 	redisclient := append([]string{ours + "redisclient"}, goredis...)
 	bans := append([]string{ours + "bans", ours + "internal/failure", ours + "internal/input", ours + "internal/netaddr", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
 	admission := append([]string{
-		ours + "admission", ours + "admission/rules", ours + "admission/store", ours + "admission/store/internal/algorithm",
-		ours + "admission/store/memorystore", ours + "admission/store/redisstore", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash",
+		ours + "admission", ours + "admission/rules", ours + "admission/store", ours + "admission/internal/algorithm",
+		ours + "admission/store/memorystore", ours + "admission/store/redisstore", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/dialects", ours + "internal/filewatch", ours + "internal/keyhash",
 		ours + "internal/names", ours + "internal/periodic", ours + "internal/rulesfile", "github.com/goccy/go-yaml", "github.com/maypok86/otter/v2", "github.com/fsnotify/fsnotify",
 	}, bans...)
 	echo := []string{
@@ -24,7 +24,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"golang.org/x/text", "golang.org/x/time",
 	}
 	semaphore := []string{
-		ours + "semaphore", ours + "internal/failure", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", ours + "internal/redisscript", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
+		ours + "semaphore", ours + "internal/batch", ours + "internal/failure", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
 	}
 	http := append([]string{ours + "admission/admissionhttp", ours + "internal/httpproblem"}, admission...)
 	for name, allowed := range map[string][]string{
@@ -42,11 +42,11 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"semaphore":               semaphore,
 		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho", ours + "internal/httpproblem"}, echo, semaphore),
 		"semaphore/semaphoreasynq": append([]string{
-			ours + "semaphore/semaphoreasynq", "github.com/hibiken/asynq", "github.com/google/uuid", "github.com/robfig/cron/v3", "github.com/spf13/cast",
+			ours + "semaphore/semaphoreasynq", ours + "internal/asynqkeys", "github.com/hibiken/asynq", "github.com/google/uuid", "github.com/robfig/cron/v3", "github.com/spf13/cast",
 			"golang.org/x/time", "google.golang.org/protobuf",
 		}, semaphore...),
 		"waitingroom": {
-			ours + "waitingroom", ours + "internal/drand", ours + "internal/stock", ours + "internal/transaction", ours + "internal/batch", ours + "internal/errsummary", ours + "internal/export", ours + "internal/failure", ours + "internal/input", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic",
+			ours + "waitingroom", ours + "waitingroom/draw", ours + "waitingroom/internal/pass", ours + "internal/drand", ours + "internal/stock", ours + "internal/sqldb", ours + "internal/batch", ours + "internal/dialects", ours + "internal/errsummary", ours + "internal/export", ours + "internal/failure", ours + "internal/input", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic",
 			"github.com/go-jose/go-jose/v4", "github.com/transparency-dev/merkle", "golang.org/x/sync",
 			"github.com/cloudflare/circl", "github.com/bwesterb/go-ristretto", "golang.org/x/crypto", "golang.org/x/sys", // signatures of drand
 		},

@@ -21,7 +21,7 @@ const roundTripsMost = 3
 // decideWithin bounds the decision on an order.
 func decideWithin(cfg *config.Config) time.Duration { return 2 * cfg.RedisTimeout }
 
-// ping asks the Redis for decisions. If it does not answer within the timeout, the error says whether it only is far away.
+// ping asks the Redis for decisions. If it does not answer within the timeout, the error states whether it is only far away.
 func (r *Redis) ping(ctx context.Context, timeout time.Duration) error {
 	err := r.Decisions.Ping(ctx).Err()
 	if late := net.Error(nil); !errors.As(err, &late) || !late.Timeout() {

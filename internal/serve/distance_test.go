@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // away returns the environment of programs whose Redis is behind a Distance.
@@ -41,7 +41,7 @@ func TestRedisTooFarAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = overServers(t.Context(), cfg, silent, "worker", 5*time.Second, func(*Process, *orders.Service, *Redis, *sql.DB) error { return nil })
+	err = overServers(t.Context(), cfg, silent, "worker", 5*time.Second, func(*Process, *shop.Service, *Redis, *sql.DB) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "a round trip to Redis takes ") || !strings.Contains(err.Error(), "REDIS_TIMEOUT=100ms allows 33ms") {
 		t.Errorf("%v", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // A Finding is one line of Doctor.
@@ -118,7 +118,7 @@ func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 	if inRedis {
 		f.run("distance", func() error { r.warnOfDistance(ctx, log, cfg.RedisTimeout); return nil })
 		f.run("durability", func() error {
-			return orders.CheckDurability(ctx, r.Decisions.Unwrap(), orders.Durability(cfg.Durability), log)
+			return shop.CheckDurability(ctx, r.Decisions.Unwrap(), shop.Durability(cfg.Durability), log)
 		})
 		f.run("permissions", func() error { return mayWrite(ctx, r.Decisions, cfg.Namespace+":{doctor}") })
 	}
@@ -126,7 +126,7 @@ func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 	if inPostgres && inRedis {
 		f.run("versions", func() error { logVersions(ctx, cfg, log, r, pool); return nil })
 		f.run("identity", func() error {
-			o, err := orders.ReadOwnership(ctx, r.Decisions, store, cfg.Namespace)
+			o, err := shop.ReadOwnership(ctx, r.Decisions, store, cfg.Namespace)
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 
 // mayWrite tries commands of each kind that scripts need, on a key that expires and a channel of the same name.
 func mayWrite(ctx context.Context, rdb redis.UniversalClient, key string) error {
-	return redisscript.Repeatable(`
+	return redisscript.Repeatable("doctor write", `
 		redis.call('HSET', KEYS[1], 'a', 1) redis.call('HDEL', KEYS[1], 'a')
 		redis.call('SADD', KEYS[1], 'a') redis.call('SREM', KEYS[1], 'a')
 		redis.call('ZADD', KEYS[1], 1, 'a') redis.call('ZREM', KEYS[1], 'a')

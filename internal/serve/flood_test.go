@@ -76,7 +76,7 @@ func TestARefusingDatabaseDoesNotFillTheLog(t *testing.T) {
 }
 
 // crowd sends orders from some callers for a while, and returns how many were accepted.
-func (s shop) crowd(callers int, lasts time.Duration) int64 {
+func (s saleAPI) crowd(callers int, lasts time.Duration) int64 {
 	var accepted atomic.Int64
 	var load sync.WaitGroup
 	for i := range callers {

@@ -8,11 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // changed returns an order id XORed with a mask in hex.
@@ -76,46 +74,5 @@ func TestMadeUpOrderIDsAskNobody(t *testing.T) {
 	}
 	if lucky > 2*5 {
 		t.Errorf("%d calls asked somebody", lucky)
-	}
-}
-
-// TestOrdersOfBeforeAreFound: orders placed before ids had a MAC are found, and made-up ids like them are not.
-func TestOrdersOfBeforeAreFound(t *testing.T) {
-	t.Parallel()
-	database := databases.Postgres(t)
-	env := environment(testenv.Redis(t), database)
-	startWorker(t, env)
-	api := startAPI(t, env)
-	s := openShop(t, api, 10)
-	id := s.bought("alice")
-	s.confirmed(id, "alice")
-	const plain = "019f0000-0000-8000-8004-000000000001" // of June 2026
-	db, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
-	if _, err := db.Exec(t.Context(), `UPDATE orders SET order_id = $2 WHERE order_id = $1`, id, plain); err != nil {
-		t.Fatal(err)
-	}
-	if a := s.get(plain, "alice"); a.Status != http.StatusNotFound {
-		t.Errorf("where there is no such order: %v", a)
-	}
-	if err := api.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec(t.Context(), `UPDATE order_id_key SET plain_until = '2026-09-01'`); err != nil { // as the migration does if there are sales
-		t.Fatal(err)
-	}
-	s.Program = startAPI(t, env)
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", s.URL("internal")+"/readyz", "") })
-	if a := s.get(plain, "alice"); a.Status != http.StatusOK {
-		t.Errorf("an order of before: %v", a)
-	}
-	if a := s.get("01b00000-0000-8000-8004-000000000001", "alice"); a.Status != http.StatusNotFound { // of a later time
-		t.Errorf("made up: %v", a)
-	}
-	if a := s.place("bob"); a.Status != http.StatusAccepted || !strings.Contains(string(a.Body), `"order_id":"`) {
-		t.Errorf("%v", a)
 	}
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/dialects/koala"
+	"github.com/tidegate/tidegate/internal/dialects/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/httpapi/live"
-	"github.com/tidegate/tidegate/internal/koala"
-	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/semaphore"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // HTTP is what a process needs for its listeners, besides its configuration. Within is optional.
 type HTTP struct {
-	Orders     *orders.Service
+	Orders     *shop.Service
 	Counts     store.Store
 	Redis      *Redis
 	BanScript  bool // run the ban script here, because there is no separate worker
@@ -232,21 +232,18 @@ func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.
 	return service, nil
 }
 
-// addSemaphores adds the semaphores to a process. Waiters and holders are gone when they are closed: see Run.
+// addSemaphores adds the semaphores to a process. They end last, when waiters and holders are gone: see Run.
 func (p *Process) addSemaphores(rdb semaphore.Client, table *semregistry.Table, opts semregistry.Options) (*semregistry.Registry, error) {
 	semaphores, err := semregistry.New(rdb, table, opts)
 	if err != nil {
 		return nil, err
 	}
-	p.Background = append(p.Background, func(ctx context.Context) error {
-		defer semaphores.Close()
-		return semaphores.Run(ctx)
-	})
+	p.Background = append(p.Background, semaphores.Run)
 	return semaphores, nil
 }
 
 // addProbes adds a listener for livez, readyz and metrics to a process without an API.
-func (p *Process) addProbes(cfg *config.Config, conditions func(context.Context) []orders.Condition, measured http.Handler) {
+func (p *Process) addProbes(cfg *config.Config, conditions func(context.Context) []shop.Condition, measured http.Handler) {
 	handler, drain := httpapi.Probes(conditions, Version(), cfg.DemoSecrets, p.outdated, measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})

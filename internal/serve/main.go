@@ -22,13 +22,13 @@ import (
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
-// Told is the cause of a program's cancelled context: the signal that it received.
-type Told struct{ Signal syscall.Signal }
+// Interrupted is the cause of a program's cancelled context: the signal that it received.
+type Interrupted struct{ Signal syscall.Signal }
 
-func (Told) Error() string { return "interrupted" }
+func (Interrupted) Error() string { return "interrupted" }
 
 // Is reports whether err is context.Canceled.
-func (Told) Is(err error) bool { return err == context.Canceled }
+func (Interrupted) Is(err error) bool { return err == context.Canceled }
 
 // stderr is where programs write their log. They go on when its reader does not keep up.
 var stderr = logsink.New(os.Stderr, 4<<20)
@@ -51,8 +51,8 @@ func (p *Process) reportDropped(ctx context.Context) error {
 // with the error on stderr, or the result of the error's method ExitStatus() int. A second signal kills the program.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
 	_, _ = memlimit.Set() // nine tenths of the container's, unless GOMEMLIMIT is set; fails where there are no containers
-	redis.SetLogger(unheard{})
-	otel.SetErrorHandler(unheard{})
+	redis.SetLogger(discard{})
+	otel.SetErrorHandler(discard{})
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	defer stderr.Flush(flushWithin)
@@ -61,14 +61,14 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 	go func() {
 		s := <-signals
 		signal.Stop(signals)
-		end(Told{s.(syscall.Signal)})
+		end(Interrupted{s.(syscall.Signal)})
 	}()
 
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, stderr)
 	var other interface{ ExitStatus() int }
 	special := errors.As(err, &other)
-	toldToStop := ctx.Err() != nil && errors.Is(err, context.Canceled)
-	if err == nil || toldToStop && !special || errors.Is(err, flag.ErrHelp) {
+	stopped := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	if err == nil || stopped && !special || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
 	for line := range strings.Lines(err.Error()) {
@@ -80,9 +80,9 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 	return 1
 }
 
-// unheard discards what go-redis and OpenTelemetry write to stderr by themselves, in other formats: a line for every failed
+// discard drops what go-redis and OpenTelemetry write to stderr by themselves, in other formats: a line for every failed
 // dial, many per second while Redis is down, and one for each of our variables that is empty. Relevant errors are also returned.
-type unheard struct{}
+type discard struct{}
 
-func (unheard) Printf(context.Context, string, ...any) {}
-func (unheard) Handle(error)                           {}
+func (discard) Printf(context.Context, string, ...any) {}
+func (discard) Handle(error)                           {}

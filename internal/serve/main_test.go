@@ -36,7 +36,7 @@ func TestMainEndsWithAStatus(t *testing.T) {
 		{"told to stop while it began", syscall.SIGTERM, func(ctx context.Context) error { return ctx.Err() }, 0},
 		{"told to stop, and could not", syscall.SIGTERM, func(context.Context) error { return wrong }, 1},
 		{"told to stop before it was done", syscall.SIGINT, func(ctx context.Context) error {
-			if !errors.Is(context.Cause(ctx), serve.Told{Signal: syscall.SIGINT}) {
+			if !errors.Is(context.Cause(ctx), serve.Interrupted{Signal: syscall.SIGINT}) {
 				return wrong
 			}
 			return failed{context.Cause(ctx)}

@@ -6,7 +6,7 @@ import (
 	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Metrics returns the metrics of a process that uses these clients.
@@ -24,7 +24,7 @@ func Metrics(r *Redis) *metrics.Metrics {
 }
 
 // measureInstallation adds metrics that are the same in all processes, so that they are available while any of them runs.
-func (p *Process) measureInstallation(namespace string, svc *orders.Service, r *Redis) {
+func (p *Process) measureInstallation(namespace string, svc *shop.Service, r *Redis) {
 	p.Metrics.Sales(svc)
 	p.Metrics.Queues(r.Queue, namespace+"-", append(svc.Queues(), firewall.Queue(namespace), reports.Queue(namespace)))
 }

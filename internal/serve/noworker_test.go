@@ -52,7 +52,7 @@ func TestNoWorkerRuns(t *testing.T) {
 }
 
 // frame returns the first frame of the live page that is as wanted.
-func (s shop) frame(wanted func(*livepage.Frame) bool) *livepage.Frame {
+func (s saleAPI) frame(wanted func(*livepage.Frame) bool) *livepage.Frame {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.URL("internal")+"/events", nil)
 	if err != nil {

@@ -22,12 +22,12 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		settings string // of the programs' connections
-		away     func(shop, *testenv.PostgresServer) (back func())
+		away     func(saleAPI, *testenv.PostgresServer) (back func())
 	}{
-		"killed": {"", func(_ shop, p *testenv.PostgresServer) func() { p.Kill(); return p.Restart }},
-		"frozen": {"", func(_ shop, p *testenv.PostgresServer) func() { p.Stop(); return p.Continue }},
+		"killed": {"", func(_ saleAPI, p *testenv.PostgresServer) func() { p.Kill(); return p.Restart }},
+		"frozen": {"", func(_ saleAPI, p *testenv.PostgresServer) func() { p.Stop(); return p.Continue }},
 		// Statements hang until they time out, as on a stalled disk.
-		"slow": {"&statement_timeout=300", func(s shop, p *testenv.PostgresServer) func() {
+		"slow": {"&statement_timeout=300", func(s saleAPI, p *testenv.PostgresServer) func() {
 			held := holdOrders(s.t, p)
 			return func() {
 				held.awaitGivenUp()
@@ -35,7 +35,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 			}
 		}},
 		// Statements hang, and no connections are left for others.
-		"pool exhausted": {"&pool_max_conns=4", func(s shop, p *testenv.PostgresServer) func() {
+		"pool exhausted": {"&pool_max_conns=4", func(s saleAPI, p *testenv.PostgresServer) func() {
 			held := holdOrders(s.t, p)
 			var lists sync.WaitGroup
 			for range 16 {
@@ -104,7 +104,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 
 // fills places as many orders as may wait for their commit, adds them to ids, and checks that more are refused. It returns false if the
 // API stopped to accept orders before: it does so 5 s after it last heard from the database.
-func (s shop) fills(most, more int, prefix string, ids map[string]string) bool {
+func (s saleAPI) fills(most, more int, prefix string, ids map[string]string) bool {
 	s.t.Helper()
 	var (
 		buyers sync.WaitGroup
@@ -209,7 +209,7 @@ func (h *held) awaitGivenUp() {
 }
 
 // quiet returns status 200 when every invariant holds and nothing is under way.
-func (s shop) quiet() servetest.Answer {
+func (s saleAPI) quiet() servetest.Answer {
 	a := servetest.Call("GET", s.URL("internal")+"/v1/sales/concert/verify", "")
 	if a.Status != http.StatusOK {
 		return a

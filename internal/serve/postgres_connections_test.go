@@ -15,7 +15,7 @@ import (
 )
 
 // sells places n orders, eight at a time, and waits until each is confirmed.
-func (s shop) sells(n int, prefix string) {
+func (s saleAPI) sells(n int, prefix string) {
 	s.t.Helper()
 	var buyers sync.WaitGroup
 	for i := range 8 {
@@ -29,7 +29,7 @@ func (s shop) sells(n int, prefix string) {
 	buyers.Wait()
 }
 
-func (s shop) verified() {
+func (s saleAPI) verified() {
 	s.t.Helper()
 	servetest.Until(s.t, http.StatusOK, func() servetest.Answer {
 		a := servetest.Once("GET", s.URL("internal")+"/v1/sales/concert/verify", "")

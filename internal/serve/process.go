@@ -32,7 +32,7 @@ const DefaultShutdown = 25 * time.Second
 // errGivenUp is in the error of Run if some part still runs.
 var errGivenUp = errors.New("shutdown timed out")
 
-// Service is what a Process needs of orders.Service.
+// Service is what a Process needs of shop.Service.
 type Service interface {
 	Run(context.Context) error
 	WaitLoaded(context.Context) error

@@ -23,7 +23,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestMain(m *testing.M) {
@@ -199,7 +199,7 @@ func TestBalancersHearOfALeave(t *testing.T) {
 		readyz  string
 		leaving servetest.Answer
 	)
-	p.addProbes(&config.Config{WorkerListen: "127.0.0.1:0"}, func(context.Context) []orders.Condition { return nil }, http.NotFoundHandler())
+	p.addProbes(&config.Config{WorkerListen: "127.0.0.1:0"}, func(context.Context) []shop.Condition { return nil }, http.NotFoundHandler())
 	p.Ready = func(addrs map[string]string) {
 		readyz = "http://" + addrs["worker"] + "/readyz"
 		go func() {
@@ -289,6 +289,26 @@ func TestAwait(t *testing.T) {
 					t.Error("a password was printed")
 				}
 			})
+		})
+	}
+}
+
+// TestAwaitASlowServer: one whose answer takes longer than the first attempt may.
+func TestAwaitASlowServer(t *testing.T) {
+	for takes, fails := range map[time.Duration]bool{10 * time.Second: false, time.Hour: true} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			err := await(t.Context(), silent, 30*time.Second, dependency{ping: func(ctx context.Context) error {
+				select {
+				case <-time.After(takes):
+					return nil
+				case <-ctx.Done():
+					return fmt.Errorf("read the schema: %w", ctx.Err())
+				}
+			}})
+			if fails != (err != nil) || time.Since(start) > 31*time.Second {
+				t.Errorf("an answer that takes %v, after %v: %v", takes, time.Since(start), err)
+			}
 		})
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
-	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -30,7 +30,7 @@ const Linger = 500 * time.Millisecond
 
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
+	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *shop.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
 		return p.AddHTTP(ctx, cfg, HTTP{
 			Orders: svc, Counts: redisstore.New(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db), Rooms: waitingroom.Postgres(db),
@@ -41,7 +41,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "worker", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
+	return overServers(ctx, cfg, log, "worker", StartTimeout, func(p *Process, svc *shop.Service, r *Redis, db *sql.DB) error {
 		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {
 			// The API declares the semaphores of the rules file.
@@ -80,7 +80,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	})
 }
 
-func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queue redis.UniversalClient, semaphores *semregistry.Registry) (*reports.Worker, error) {
+func newReporter(cfg *config.Config, log *slog.Logger, svc *shop.Service, queue redis.UniversalClient, semaphores *semregistry.Registry) (*reports.Worker, error) {
 	budget, err := semaphores.Semaphore(reports.Semaphore)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queu
 
 // overServers waits for Redis and Postgres, calls equip to add the parts of the program, and runs the process.
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, timeout time.Duration,
-	equip func(*Process, *orders.Service, *Redis, *sql.DB) error,
+	equip func(*Process, *shop.Service, *Redis, *sql.DB) error,
 ) (err error) {
 	log, traces, err := Observe(ctx, cfg, log, "tidegate-"+program)
 	if err != nil {
@@ -123,8 +123,8 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	warnOfStandbys(ctx, log, pool)
 	measured := Metrics(r)
 	measured.Postgres(pool)
-	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), orders.Options{
-		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), MaxRemembered: cfg.MaxRemembered, Queue: r.Queue, Timeout: decideWithin(cfg),
+	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), shop.Options{
+		Namespace: cfg.Namespace, Durability: shop.Durability(cfg.Durability), MaxRemembered: cfg.MaxRemembered, Timeout: decideWithin(cfg),
 		AcceptOnly: program != "worker", CommitOnly: program == "worker",
 		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log, Program: program,
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // environment returns the environment of all processes of one installation.
@@ -50,25 +50,25 @@ func startWorker(t testing.TB, env func(string) string) *servetest.Program {
 	})
 }
 
-// shop is an API with one open sale.
-type shop struct {
+// saleAPI is an API with one open sale.
+type saleAPI struct {
 	*servetest.Program
 	t testing.TB
 }
 
-func openShop(t testing.TB, api *servetest.Program, stock int) shop {
+func openShop(t testing.TB, api *servetest.Program, stock int) saleAPI {
 	t.Helper()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
 	servetest.OpenSale(t, api.URL("internal"), "concert", servetest.Sale("ticket", stock))
-	return shop{api, t}
+	return saleAPI{api, t}
 }
 
-func (s shop) place(user string) servetest.Answer {
+func (s saleAPI) place(user string) servetest.Answer {
 	return servetest.Once("POST", s.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
 }
 
 // bought waits until the user's order is accepted, and returns its id.
-func (s shop) bought(user string) (id string) {
+func (s saleAPI) bought(user string) (id string) {
 	s.t.Helper()
 	var o struct {
 		OrderID string `json:"order_id"`
@@ -78,7 +78,7 @@ func (s shop) bought(user string) (id string) {
 }
 
 // confirmed waits until the order is confirmed.
-func (s shop) confirmed(id, user string) {
+func (s saleAPI) confirmed(id, user string) {
 	s.t.Helper()
 	servetest.Until(s.t, http.StatusOK, func() servetest.Answer {
 		a := s.get(id+"?wait_ms=2000&while=accepted", user)
@@ -89,7 +89,7 @@ func (s shop) confirmed(id, user string) {
 	})
 }
 
-func (s shop) get(order, user string) servetest.Answer {
+func (s saleAPI) get(order, user string) servetest.Answer {
 	return servetest.Once("GET", s.URL("public")+"/v1/orders/"+order, "", "X-User-ID", user)
 }
 
@@ -156,7 +156,7 @@ func TestServersAwayAtTheStart(t *testing.T) {
 		}
 		start := time.Now()
 		var said strings.Builder
-		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 2*time.Second, func(*Process, *orders.Service, *Redis, *sql.DB) error {
+		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 2*time.Second, func(*Process, *shop.Service, *Redis, *sql.DB) error {
 			t.Error("it was not waited for")
 			return nil
 		})

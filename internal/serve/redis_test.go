@@ -14,7 +14,7 @@ import (
 
 // startShop starts an API and a worker, confirms an order, and returns both. The worker takes the order from the queue: the sweeper would do so
 // only after five seconds.
-func startShop(t *testing.T, env func(string) string) (api shop, worker *servetest.Program) {
+func startShop(t *testing.T, env func(string) string) (api saleAPI, worker *servetest.Program) {
 	t.Helper()
 	program := startAPI(t, env)
 	worker = startWorker(t, env)

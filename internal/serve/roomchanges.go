@@ -8,8 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/redisscript"
+	"github.com/tidegate/tidegate/internal/pubsub"
 )
 
 // roomChanges notifies the processes of an installation of turns given and rooms changed. It only saves time: without Redis they read the rooms
@@ -17,7 +16,7 @@ import (
 type roomChanges struct {
 	rdb     redis.UniversalClient
 	channel string
-	process string // marks its own notices
+	process string // identifies its own notifications
 	changed chan struct{}
 	log     *slog.Logger
 }
@@ -50,16 +49,11 @@ func (c *roomChanges) publish(ctx context.Context) error {
 
 // listen calls wake after notices of other processes, and when some may have been missed, until ctx ends.
 func (c *roomChanges) listen(ctx context.Context, wake func()) error {
-	for ctx.Err() == nil {
-		err := redisscript.Listen(ctx, c.rdb, c.channel, func(process string) {
+	return pubsub.Follow(ctx, time.Second, func() error {
+		return pubsub.Listen(ctx, c.rdb.Subscribe, c.channel, func(process string) {
 			if process != c.process {
 				wake()
 			}
 		})
-		if err != nil {
-			c.log.DebugContext(ctx, "no notices of waiting rooms", slog.Any("error", err))
-			periodic.Pause(ctx, time.Second)
-		}
-	}
-	return ctx.Err()
+	}, func(err error) { c.log.DebugContext(ctx, "no notices of waiting rooms", slog.Any("error", err)) })
 }

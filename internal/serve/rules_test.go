@@ -40,7 +40,7 @@ func TestDocumentedRules(t *testing.T) {
 				t.Errorf("%s, block %d: %v", name, i+1, err)
 				continue
 			}
-			for _, w := range rules.Lint(set, true) {
+			for _, w := range LintRules(set, true) {
 				t.Errorf("%s, block %d: line %d: %s %s", name, i+1, w.Line, w.Rule, w.Text)
 			}
 		}

@@ -40,11 +40,11 @@ type FailoverCluster struct {
 // machines pause.
 const nodeTimeout = 2 * time.Second
 
-// StartFailoverCluster starts a cluster, which ends with the test. A test that kills nothing can pass a longer node timeout as patience,
-// so that a busy machine does not cause a failover. Nodes repeat a failed election after four times the node timeout.
-func StartFailoverCluster(t testing.TB, patient ...time.Duration) *FailoverCluster {
+// StartFailoverCluster starts a cluster, which ends with the test. A test that kills nothing can pass a longer node timeout, so that
+// a busy machine does not cause a failover. Nodes repeat a failed election after four times the node timeout.
+func StartFailoverCluster(t testing.TB, timeout ...time.Duration) *FailoverCluster {
 	t.Helper()
-	args := []string{"--cluster-node-timeout", strconv.FormatInt(append(patient, nodeTimeout)[0].Milliseconds(), 10)}
+	args := []string{"--cluster-node-timeout", strconv.FormatInt(append(timeout, nodeTimeout)[0].Milliseconds(), 10)}
 	masters, err := newCluster(args...)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)

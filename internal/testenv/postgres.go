@@ -295,5 +295,5 @@ func unprivileged() (*syscall.Credential, error) {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("postgres cannot run as root, and there is no user postgres or nobody")
+	return nil, errors.New("postgres cannot run as root, and this machine has no unprivileged user for it")
 }

@@ -96,7 +96,7 @@ func awaitSentinel(ctx context.Context, addr string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("sentinel at %s knows %v: %w", addr, master, ctx.Err())
+			return fmt.Errorf("sentinel at %s has master %v: %w", addr, master, ctx.Err())
 		case <-time.After(20 * pollInterval):
 		}
 	}

@@ -284,7 +284,7 @@ func waitState(pid int, states string) {
 	}
 }
 
-// findBinary returns the path of a program, or an error that says what to install.
+// findBinary returns the path of a program, or an error that names what to install.
 func findBinary(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

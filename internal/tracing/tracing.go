@@ -1,5 +1,5 @@
 // Package tracing takes spans to an OpenTelemetry collector, over OTLP/HTTP. Nothing ever waits for the collector: spans that it does
-// not take are lost, and the log says so.
+// not take are lost and logged.
 package tracing
 
 import (

@@ -11,7 +11,7 @@
 --          token, 4: from a record), rule that decided, rule in shadow (0: none), µs left, time in µs, failures, penalties: rule, until, times.
 --          Rules are identified by their ids, because a record may be older than the rules in force
 --
--- A state is a STRING: 'B' number of marks, each '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, doubled, plus 1 if
+-- A state is a STRING: 'B' number of rules with data, each '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, doubled, plus 1 if
 -- pending), in the state of an address followed by 'c6B': the tag of the name and whether it owes. Its TTL ends when all its data has
 -- expired.
 
@@ -28,8 +28,8 @@ local hour = 60 * 60 * second
 local day = 24 * hour
 local settle_within, hold_for, own_tries, network_tries = 30 * second, second, 2, 8
 local streak_memory, pair_memory = 30 * day, day
-local tries_mark = 0 -- no rule has this id
-local most_marks = 100
+local tries_rule = 0 -- no rule has this id
+local max_rule_data = 100
 local record_life, settled_life = 60, 120 -- seconds
 
 local now, end_of_head
@@ -70,7 +70,7 @@ local function parse(s, raw)
   for _ = 1, string.byte(raw) do
     local m = {}
     m.rule, m['until'], m.times, at = unpack_bytes('>I4I8I4', raw, at)
-    s.marks[m.rule] = m
+    s.data[m.rule] = m
   end
   while at <= #raw do
     local u = {}
@@ -89,8 +89,8 @@ end
 -- What cannot be parsed counts as empty, and is replaced by the next write, like a key of another type, which MGET does not return:
 -- otherwise one damaged key would stop all logins of a name or an address.
 local function state_of(kind, raw)
-  local s = { kind = kind, raw = raw, units = {}, marks = {} }
-  if raw and not pcall(parse, s, raw) then s.units, s.marks = {}, {} end
+  local s = { kind = kind, raw = raw, units = {}, data = {} }
+  if raw and not pcall(parse, s, raw) then s.units, s.data = {}, {} end
   return s
 end
 

@@ -16,8 +16,8 @@ local function lasts(r, times)
   return min(length, r.at_most)
 end
 
-local function mark_of(s, r)
-  return s.marks[r.id] or { rule = r.id, ['until'] = 0, times = 0 }
+local function data_of(s, r)
+  return s.data[r.id] or { rule = r.id, ['until'] = 0, times = 0 }
 end
 
 local function pending(s)
@@ -31,7 +31,7 @@ end
 local function count(s, r, t)
   local failed, all = 0, 0
   if r.consecutive then
-    failed = mark_of(s, r).times
+    failed = data_of(s, r).times
     return failed, failed + pending(s)
   end
   local names = r.distinct and {}
@@ -58,12 +58,12 @@ end
 local function fail(s, t, penalties)
   s.dirty = true
   for _, r in ipairs(rules_of(s.kind)) do
-    local m = mark_of(s, r)
+    local m = data_of(s, r)
     local fresh, exceeded = t >= m['until'], true
     if r.consecutive then
       m.times = m.times + 1
       m['until'] = t + r.length
-      s.marks[r.id] = m
+      s.data[r.id] = m
       if r.length == 0 then fresh = m.times == r.limit else fresh = fresh and m.times >= r.limit end
     else
       local failed = count(s, r, t)
@@ -77,7 +77,7 @@ local function fail(s, t, penalties)
         if t > m['until'] + memory(r, m.times) then m.times = 0 end
         m.times = m.times + 1
         m['until'] = t + lasts(r, m.times)
-        s.marks[r.id] = m
+        s.data[r.id] = m
       end
     end
     if exceeded and (fresh or r.action == ban and not r.shadow) then
@@ -87,7 +87,7 @@ local function fail(s, t, penalties)
 end
 
 local function ends(m)
-  if m.rule == tries_mark then return m['until'] end
+  if m.rule == tries_rule then return m['until'] end
   if not rules then rules_of(by_name) end
   local r = rules_by_id[m.rule]
   return m['until'] + (r and memory(r, m.times) or min(m.times * hour, streak_memory))
@@ -95,11 +95,11 @@ end
 
 -- Ends penalties when they would end if they began now: if they end later, the clock was set back.
 local function cut(s)
-  for _, m in pairs(s.marks) do
+  for _, m in pairs(s.data) do
     rules_of(s.kind)
     local r, longest = rules_by_id[m.rule], pair_memory
     if r then longest = r.consecutive and r.length or lasts(r, m.times) end
-    if (r or m.rule == tries_mark) and m['until'] > now + longest then m['until'], s.dirty = now + longest, true end
+    if (r or m.rule == tries_rule) and m['until'] > now + longest then m['until'], s.dirty = now + longest, true end
   end
 end
 
@@ -119,20 +119,20 @@ local function age_one(s, penalties)
     if surplus[u.pending] < 0 and u.at > now - horizon[s.kind] then table.insert(kept, u) end
   end
   s.units = kept
-  local marks = 0
-  for _ in pairs(s.marks) do marks = marks + 1 end
-  for id, m in pairs(s.marks) do
-    if now > ends(m) or marks > most_marks and id ~= tries_mark and not rules_by_id[id] then s.marks[id] = nil end
+  local n = 0
+  for _ in pairs(s.data) do n = n + 1 end
+  for id, m in pairs(s.data) do
+    if now > ends(m) or n > max_rule_data and id ~= tries_rule and not rules_by_id[id] then s.data[id] = nil end
   end
 end
 
 -- Keeps a failure of the pair for a day if a delay rule has acted on the name.
 local function remember(own, t)
-  local m = own[by_pair].marks[tries_mark] or { rule = tries_mark, ['until'] = 0, times = 0 }
+  local m = own[by_pair].data[tries_rule] or { rule = tries_rule, ['until'] = 0, times = 0 }
   for _, r in ipairs(own[by_name] and rules_of(by_name) or {}) do
-    if r.action == delay and mark_of(own[by_name], r).times > 0 then
+    if r.action == delay and data_of(own[by_name], r).times > 0 then
       m.times, m['until'] = m.times + 1, t + pair_memory
-      own[by_pair].marks[tries_mark] = m
+      own[by_pair].data[tries_rule] = m
       return
     end
   end
@@ -161,7 +161,7 @@ end
 
 local function new_to_name(own, name)
   if not own[by_pair] or own[by_network] and #own[by_network].units >= network_tries then return false end
-  local tries, known = #own[by_pair].units, own[by_pair].marks[tries_mark]
+  local tries, known = #own[by_pair].units, own[by_pair].data[tries_rule]
   if known then tries = max(tries, known.times) end
   for _, u in ipairs(own[by_ip].units) do
     if u.owes and u.name == name then tries = tries + 1 end
@@ -177,7 +177,7 @@ local function rule_state(own, r, name)
       if u.owes and u.pending and u.name == name and (r.consecutive or u.at > now - r.window) then all = all + 1 end
     end
   end
-  local m = mark_of(s, r)
+  local m = data_of(s, r)
   local active = failed >= r.limit
   if r.length > 0 then
     active = now < m['until'] and (not r.consecutive or active)
@@ -243,8 +243,8 @@ local function failures(own)
         if not u.pending then failed = failed + 1 end
       end
       most = max(most, failed)
-      for _, r in ipairs(next(s.marks) and rules_of(kind) or {}) do
-        if r.consecutive then most = max(most, mark_of(s, r).times) end
+      for _, r in ipairs(next(s.data) and rules_of(kind) or {}) do
+        if r.consecutive then most = max(most, data_of(s, r).times) end
       end
     end
   end

@@ -71,13 +71,13 @@ local function settle(own, name, device, at, result, record)
   for kind = by_name, late and -1 or by_device do -- a late attempt has already been turned into a failure
     local s = own[kind]
     if s and success and (kind == by_pair or kind == by_device and device) then
-      s.units, s.marks, s.dirty = {}, {}, true
+      s.units, s.data, s.dirty = {}, {}, true
     elseif s and counts(device, kind) then
       s.dirty = true
       drop_own_unit(s, at, name, device)
       if result == 'f' then failed(own, s, at, name, penalties) end
       for _, r in ipairs(success and rules_of(kind) or {}) do
-        if r.consecutive then s.marks[r.id] = nil end
+        if r.consecutive then s.data[r.id] = nil end
       end
     end
   end
@@ -89,13 +89,13 @@ local owing, none = pack('B', 1), pack('B', 0)
 
 local function save(key, s)
   local kind = s.kind
-  local expires, parts, marks = 0, { none }, 0
-  for _, m in pairs(s.marks) do
-    marks = marks + 1
+  local expires, parts, n = 0, { none }, 0
+  for _, m in pairs(s.data) do
+    n = n + 1
     table.insert(parts, pack('>I4I8I4', m.rule, m['until'], m.times))
     expires = max(expires, ends(m))
   end
-  parts[1] = pack('B', marks)
+  parts[1] = pack('B', n)
   for _, u in ipairs(s.units) do
     table.insert(parts, pack('>I8', u.at * 2 + (u.pending and 1 or 0)))
     if kind == by_ip then table.insert(parts, u.name .. (u.owes and owing or none)) end

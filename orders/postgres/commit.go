@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,42 +13,20 @@ import (
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // insertOrders writes orders, and their units that are on sale and have no owner, and returns what it wrote. It inserts in the
 // order of the ids, so that two batches that share orders wait for each other instead of deadlocking.
-const insertOrders = `
-WITH written AS (
-	INSERT INTO orders (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch,
-	                    accepted_at, confirmed_at, pay_before)
-	SELECT order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units::integer[], status, reason, b.epoch,
-	       accepted_at, CASE WHEN status = 'confirmed' THEN now() END,
-	       CASE WHEN status = 'confirmed' AND hold_ms > 0 THEN now() + hold_ms * interval '1 millisecond' END
-	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[],
-	            $9::text[], $10::text[], $11::bigint[], $12::timestamptz[])
-	     AS b (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch, accepted_at)
-	JOIN sales USING (sale)
-	ORDER BY order_id
-	ON CONFLICT DO NOTHING
-	RETURNING order_id, sale, item
-), seated AS (
-	INSERT INTO order_units (sale, item, unit, order_id)
-	SELECT sale, item, unit, order_id
-	FROM unnest($13::uuid[], $14::integer[]) AS u (order_id, unit) JOIN written USING (order_id) JOIN items USING (sale, item)
-	WHERE unit <= stock
-	ORDER BY sale, item, unit
-	ON CONFLICT DO NOTHING
-	RETURNING order_id, unit
-)
-SELECT order_id, coalesce(array_agg(unit) FILTER (WHERE unit IS NOT NULL), '{}')
-FROM written LEFT JOIN seated USING (order_id)
-GROUP BY order_id`
+//
+//go:embed insert_orders.sql
+var insertOrders string
 
 // Commit writes the batch in one transaction. It holds the rows of the sales
 // FOR SHARE, which EndHandOver waits for: no order is committed under an epoch
 // that is over.
-func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]orders.Verdict, error) {
-	verdicts := make([]orders.Verdict, len(batch))
+func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]storage.Verdict, error) {
+	verdicts := make([]storage.Verdict, len(batch))
 	err := s.inTx(ctx, "commit", func(tx pgx.Tx) error {
 		clear(verdicts)
 		epochs, err := lockEpochs(ctx, tx, batch)
@@ -114,7 +93,7 @@ func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map
 	return locked, err
 }
 
-func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int, verdicts []orders.Verdict) error {
+func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int, verdicts []storage.Verdict) error {
 	seated, err := insert(ctx, tx, batch, todo)
 	if err != nil {
 		return err
@@ -127,10 +106,10 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 		case !written:
 			missing = append(missing, i)
 		case r.Reason != "":
-			verdicts[i] = orders.Verdict{Status: orders.StatusRejected, Reason: r.Reason}
+			verdicts[i] = storage.Verdict{Status: orders.StatusRejected, Reason: r.Reason}
 			changed = append(changed, i)
 		case len(units) == len(r.Units):
-			verdicts[i] = orders.Verdict{Status: orders.StatusConfirmed}
+			verdicts[i] = storage.Verdict{Status: orders.StatusConfirmed}
 			changed = append(changed, i)
 		default:
 			disputed = append(disputed, i)
@@ -173,7 +152,7 @@ func undo(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, disputed [
 }
 
 // recordCommit adds the events of the orders that this transaction wrote.
-func recordCommit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, changed []int, verdicts []orders.Verdict) error {
+func recordCommit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, changed []int, verdicts []storage.Verdict) error {
 	var (
 		ids      = make([][16]byte, len(changed))
 		statuses = make([]string, len(changed))
@@ -245,7 +224,7 @@ func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 
 // explain distinguishes orders that already existed from orders whose identity belongs to another order. The latter were
 // accepted, so they are written too, as rejected. It returns the indices of those.
-func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing []int, verdicts []orders.Verdict) ([]int, error) {
+func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing []int, verdicts []storage.Verdict) ([]int, error) {
 	ids := make([][16]byte, len(missing))
 	for j, i := range missing {
 		ids[j] = batch[i].ID
@@ -254,10 +233,10 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[orders.ID]orders.Verdict, len(missing))
+	known := make(map[orders.ID]storage.Verdict, len(missing))
 	var (
 		id [16]byte
-		v  orders.Verdict
+		v  storage.Verdict
 	)
 	if _, err := pgx.ForEachRow(rows, []any{&id, &v.Status, &v.Reason}, func() error {
 		known[id] = v
@@ -274,7 +253,7 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 			continue
 		}
 		duplicates[i].Reason = orders.ReasonDuplicate
-		verdicts[i] = orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
+		verdicts[i] = storage.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
 		todo = append(todo, i)
 	}
 	if len(todo) > 0 {

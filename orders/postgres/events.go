@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
 )
 
 // watermark ensures that the feed skips no event. Transactions neither take sequence numbers in the order of their ids nor
@@ -37,20 +37,7 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Ev
 	if settled <= after {
 		return nil, nil
 	}
-	rows, _ := s.pool.Query(ctx, `
-		SELECT seq, at, order_id, sale, item, buyer, quantity, units, e.status, e.reason, action, reference
-		FROM order_events e JOIN orders USING (order_id)
-		WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3`, after, settled, limit)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Event, error) {
-		var (
-			e  orders.Event
-			id [16]byte
-		)
-		err := row.Scan(&e.Seq, &e.At, &id, &e.Sale, &e.Item, &e.Buyer, &e.Quantity, &e.Units, &e.Status, &e.Reason, &e.Action, &e.Reference)
-		e.OrderID, e.At = id, e.At.UTC()
-		return e, err
-	})
-	return list, wrap("events", err)
+	return sqlstore.Feed(ctx, &s.common, after, settled, limit)
 }
 
 // settled returns when ctx ends, even if the query that it shares with other followers takes longer.

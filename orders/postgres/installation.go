@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 const databaseOID = `(SELECT oid::bigint FROM pg_database WHERE datname = current_database())`
@@ -18,7 +18,7 @@ type rowQuerier interface {
 
 // place returns where the database is. Permissions are checked before a statement runs, so a role that may not ask for the system
 // identifier needs a statement without it.
-func place(ctx context.Context, q rowQuerier) (p orders.Place, err error) {
+func place(ctx context.Context, q rowQuerier) (p storage.Place, err error) {
 	var allowed bool
 	if err = q.QueryRow(ctx, `SELECT has_function_privilege('pg_control_system()', 'EXECUTE'), `+databaseOID).Scan(&allowed, &p.Database); err == nil && allowed {
 		err = q.QueryRow(ctx, `SELECT system_identifier FROM pg_control_system()`).Scan(&p.System)
@@ -27,7 +27,7 @@ func place(ctx context.Context, q rowQuerier) (p orders.Place, err error) {
 }
 
 // Installation reads the row, and where the database is now.
-func (s *Store) Installation(ctx context.Context) (in orders.Installation, err error) {
+func (s *Store) Installation(ctx context.Context) (in storage.Installation, err error) {
 	err = s.inTx(ctx, "read the installation", func(tx pgx.Tx) error { // one connection: a pool may reach another server
 		if in.Live, err = place(ctx, tx); err != nil {
 			return err

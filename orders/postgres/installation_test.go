@@ -16,7 +16,9 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // TestInstallationOfARoleThatMayNotAskForTheSystem has the rights that some managed servers leave.
@@ -28,7 +30,7 @@ func TestInstallationOfARoleThatMayNotAskForTheSystem(t *testing.T) {
 	}
 	limited := as(t, pool, newRole(t, pool, `GRANT SELECT, INSERT, UPDATE ON installation TO %s`))
 
-	read := func(pool *pgxpool.Pool) orders.Installation {
+	read := func(pool *pgxpool.Pool) storage.Installation {
 		t.Helper()
 		in, err := postgres.New(pool).Installation(t.Context())
 		if err != nil {
@@ -46,7 +48,7 @@ func TestInstallationOfARoleThatMayNotAskForTheSystem(t *testing.T) {
 	if all.Live.System == 0 || all.Stored != of.Stored || all.ID != of.ID {
 		t.Errorf("the owner reads %+v, and the role %+v", all, of)
 	}
-	o := orders.Ownership{Namespace: "shop", Database: all}
+	o := shop.Ownership{Namespace: "shop", Database: all}
 	if err := o.Err(); err != nil {
 		t.Errorf("what the role has stored is foreign to the owner: %v", err)
 	}
@@ -128,10 +130,10 @@ func TestAStandbyIsNoEarlierMoment(t *testing.T) {
 		}
 		defer pool.Close()
 		store := postgres.New(pool)
-		if _, _, err := store.Newest(t.Context(), orders.LastEvent{}); !errors.Is(err, want) {
+		if _, _, err := store.Newest(t.Context(), storage.LastEvent{}); !errors.Is(err, want) {
 			t.Errorf("newest event: %v, want %v", err, want)
 		}
-		if _, err := store.Differing(t.Context(), orders.NewKnownSales(nil)); !errors.Is(err, want) {
+		if _, err := store.Differing(t.Context(), storage.NewKnownSales(nil)); !errors.Is(err, want) {
 			t.Errorf("sales: %v, want %v", err, want)
 		}
 	}

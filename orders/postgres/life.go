@@ -2,14 +2,15 @@ package postgres
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // Capture changes the order only together with the record of the capture.
@@ -36,11 +37,9 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 	if !errors.Is(err, errRecorded) {
 		return p, err
 	}
-	var recorded [16]byte
-	err = s.pool.QueryRow(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = $1`,
-		reference).Scan(&recorded, &p.Action, &p.Status)
-	if err == nil && recorded != id {
-		err = failure.New(orders.ErrConflict, "reference %q is of another order", reference)
+	p, found, err := sqlstore.Captured(ctx, s.db.Conn, id, reference)
+	if err == nil && !found {
+		err = pgx.ErrNoRows // another payment of the order stood in the way, or a server took over that lacks this one
 	}
 	return p, wrap("capture", err)
 }
@@ -70,22 +69,9 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 // each of a few orders. With keys alone it reads everything at most once a batch, if the batch is large beside the table.
 
 // payOrders pays orders that wait for it, and writes the capture and the event of each.
-const payOrders = `
-WITH locked AS (
-	SELECT order_id, status, pay_before FROM orders WHERE order_id = ANY($1) FOR UPDATE SKIP LOCKED
-), recorded AS (
-	INSERT INTO payments (reference, order_id, action)
-	SELECT reference, order_id, 'none' FROM unnest($1::uuid[], $2::text[]) AS a (order_id, reference) JOIN locked USING (order_id)
-	WHERE status = 'confirmed' AND pay_before IS NOT NULL
-	ORDER BY reference
-	ON CONFLICT DO NOTHING
-	RETURNING reference, order_id
-), paid AS (
-	UPDATE orders SET status = 'paid' WHERE order_id = ANY(ARRAY(SELECT order_id FROM recorded))
-), told AS (
-	INSERT INTO order_events (order_id, status, action, reference) SELECT order_id, 'paid', 'none', reference FROM recorded
-)
-SELECT order_id FROM recorded`
+//
+//go:embed pay_orders.sql
+var payOrders string
 
 // Pay is one statement. It inserts references in sorted order, so that two calls that share some wait for each other instead of
 // deadlocking.
@@ -104,44 +90,22 @@ func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]ord
 }
 
 // Cancel skips orders that another transaction is paying, cancelling or expiring.
-func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]orders.Return, error) {
-	return s.end(ctx, orders.StatusCancelled, `WHERE order_id = ANY($1) FOR UPDATE SKIP LOCKED`, uuids(ids))
+func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]storage.Return, error) {
+	return s.end(ctx, orders.StatusCancelled, `WHERE order_id = ANY($1) FOR UPDATE SKIP LOCKED`, sqlstore.UUIDs(ids))
 }
 
 // Expire skips orders that another transaction is paying or cancelling.
-func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) {
+func (s *Store) Expire(ctx context.Context, limit int) ([]storage.Return, error) {
 	return s.end(ctx, orders.StatusExpired, `
 		WHERE status = 'confirmed' AND pay_before <= now()
 		ORDER BY pay_before LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
 }
 
-// NextExpiry reads the index of unpaid orders.
-func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error) {
-	var wait time.Duration
-	err := s.pool.QueryRow(ctx, `
-		SELECT greatest(coalesce(min(pay_before) - now(), $1::interval), interval '0') FROM orders
-		WHERE status = 'confirmed' AND pay_before <= now() + $1::interval`, most).Scan(&wait)
-	return wait, wrap("next expiry", err)
-}
-
-const returnColumns = `order_id, sale, item, epoch, buyer_hash, keyless, quantity, units`
-
-// scanReturn reads returnColumns, and the columns after them into more.
-func scanReturn(row pgx.CollectableRow, more ...any) (orders.Return, error) {
-	var (
-		r  orders.Return
-		id [16]byte
-	)
-	err := row.Scan(append([]any{&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.WithoutKey, &r.Quantity, &r.Units}, more...)...)
-	r.ID = id
-	return r, err
-}
-
 // end locks the orders that the condition finds, and ends those that wait for payment: it frees their units, and writes the
 // return and the event of each. It locks the rows of their sales FOR SHARE, so that a recovery either counts the orders as
 // ended, or comes first, and then their returns have its epoch.
-func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg any) ([]orders.Return, error) {
-	var ended []orders.Return
+func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg any) ([]storage.Return, error) {
+	var ended []storage.Return
 	err := s.inTx(ctx, string(to), func(tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, `
 			SELECT order_id, sale, item, 0::bigint, buyer_hash, coalesce(key_hash = '', true), quantity, units,
@@ -150,7 +114,7 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 		ended = nil
 		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			var waits bool
-			r, err := scanReturn(row, &waits)
+			r, err := sqlstore.ScanReturn(row, &waits)
 			if r.Status = to; waits {
 				ended = append(ended, r)
 			}
@@ -166,7 +130,7 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 		for i := range ended {
 			ended[i].Epoch = epochs[ended[i].Sale]
 		}
-		ended = slices.DeleteFunc(ended, func(r orders.Return) bool { return r.Epoch == 0 }) // of sales that another transaction holds
+		ended = slices.DeleteFunc(ended, func(r storage.Return) bool { return r.Epoch == 0 }) // of sales that another transaction holds
 		if len(ended) == 0 {
 			return nil
 		}
@@ -176,7 +140,7 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 }
 
 // shareSales locks the rows of the orders' sales FOR SHARE, and returns their epochs.
-func shareSales(ctx context.Context, tx pgx.Tx, list []orders.Return, skipLocked bool) (map[string]int64, error) {
+func shareSales(ctx context.Context, tx pgx.Tx, list []storage.Return, skipLocked bool) (map[string]int64, error) {
 	var sales []string
 	for i := range list {
 		if !slices.Contains(sales, list[i].Sale) {
@@ -219,7 +183,7 @@ DELETE FROM order_units u USING unnest($1::text[], $2::text[], $3::integer[], $4
 WHERE u.sale = k.sale AND u.item = k.item AND u.unit = k.unit AND u.order_id = k.order_id`
 
 // endings returns the statements that end orders, sent as one batch.
-func endings(list []orders.Return, to orders.Status) *pgx.Batch {
+func endings(list []storage.Return, to orders.Status) *pgx.Batch {
 	var (
 		n                 = len(list)
 		ids               = make([][16]byte, n)
@@ -241,22 +205,9 @@ func endings(list []orders.Return, to orders.Status) *pgx.Batch {
 	batch.Queue(deleteUnits, units.sales, units.items, units.units, units.orders)
 	batch.Queue(`INSERT INTO order_events (order_id, status) SELECT unnest($1::uuid[]), $2`, ids, to)
 	batch.Queue(`
-		INSERT INTO order_returns (`+returnColumns+`)
+		INSERT INTO order_returns (`+sqlstore.ReturnColumns+`)
 		SELECT order_id, sale, item, epoch, buyer_hash, keyless, quantity, units::integer[]
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::boolean[], $7::integer[], $8::text[])
-		     AS r (`+returnColumns+`)`, ids, sales, items, epochs, buyers, keyless, quantities, unitTexts)
+		     AS r (`+sqlstore.ReturnColumns+`)`, ids, sales, items, epochs, buyers, keyless, quantities, unitTexts)
 	return &batch
-}
-
-// Returns reads the returns that Redis may not have yet.
-func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
-	rows, _ := s.pool.Query(ctx, `SELECT `+returnColumns+` FROM order_returns WHERE $1 = '' OR sale = $1 ORDER BY random() LIMIT $2`, sale, limit)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Return, error) { return scanReturn(row) })
-	return list, wrap("returns", err)
-}
-
-// Returned deletes completed returns.
-func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM order_returns WHERE order_id = ANY($1)`, uuids(ids))
-	return wrap("returned", err)
 }

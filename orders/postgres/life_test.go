@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -71,6 +72,20 @@ func TestAPaymentThatComesWithTheCommit(t *testing.T) {
 		if p.Action != orders.ActionNone || p.Status != orders.StatusPaid {
 			t.Fatalf("round %d: %+v, want it paid", i, p)
 		}
+	}
+}
+
+// TestACaptureThatIsNotRecorded: another payment stands in the way, of which Capture knows nothing. It must not report success.
+func TestACaptureThatIsNotRecorded(t *testing.T) {
+	pool := open(t)
+	s := postgres.New(pool)
+	r := reservation(t, s)
+	_, err := s.Commit(t.Context(), []orders.Reservation{r})
+	must(t, err)
+	_, err = pool.Exec(t.Context(), `INSERT INTO payments (reference, order_id, action) VALUES ('forged', $1, 'none')`, [16]byte(r.ID))
+	must(t, err)
+	if p, err := s.Capture(t.Context(), r.ID, "other"); !errors.Is(err, orders.ErrUnavailable) {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 

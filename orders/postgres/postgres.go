@@ -14,22 +14,66 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/transaction"
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-// Store is an orders.Store. The zero value is not usable; use New. Safe for concurrent use.
+// Store is a storage.Store. The zero value is not usable; use New. Safe for concurrent use.
 type Store struct {
+	common
+	db    *sqldb.DB
 	pool  *pgxpool.Pool
 	feed  watermark
 	beats beats
 }
 
-var _ orders.Store = (*Store)(nil)
+type common = sqlstore.Store
+
+var _ storage.Store = (*Store)(nil)
 
 // New returns a store over a pool that the caller owns. Its connections must use the isolation level read committed.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+func New(pool *pgxpool.Pool) *Store {
+	words := sqlstore.Words{
+		NextRevision: "nextval('sales_revision')",
+		NoUnits:      "'{}'::integer[]",
+		Payload:      "convert_from(payload, 'UTF8')::json",
+		UTC:          `to_char(pay_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`,
+		Standby:      "pg_is_in_recovery()",
+	}
+	db := sqldb.New(driver{pool}, func(ctx context.Context, fn func(sqldb.Driver) error) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return fn(driver{tx}) })
+	}, words.Pairs()...)
+	return &Store{common: sqlstore.New(db, wrap), db: db, pool: pool}
+}
+
+// driver is a pool or a transaction.
+type driver struct {
+	pgx interface {
+		Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	}
+}
+
+func (d driver) Exec(ctx context.Context, text string, args []any) (int64, error) {
+	tag, err := d.pgx.Exec(ctx, text, args...)
+	return tag.RowsAffected(), err
+}
+
+func (d driver) Query(ctx context.Context, text string, args []any, scan func(sqldb.Row) error) error {
+	rows, err := d.pgx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
 
 // Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.pool.Ping(ctx)) }
@@ -38,12 +82,7 @@ func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.pool.Pin
 func (s *Store) CheckSchema(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer db.Close() // the pool stays open
-	err := migrations.CheckPostgres(ctx, db)
-	var incomplete *migrations.IncompleteError
-	if errors.Is(err, migrations.ErrOutdated) || errors.As(err, &incomplete) {
-		return err
-	}
-	return wrap("check the schema", err)
+	return sqlstore.SchemaError(&s.common, migrations.CheckPostgres(ctx, db))
 }
 
 const (
@@ -92,9 +131,9 @@ func keepAlive(ctx context.Context, tx pgx.Tx) error {
 	}
 }
 
-// inTx runs fn in one transaction, which is repeated as package transaction describes.
+// inTx is InTx with a transaction of pgx.
 func (s *Store) inTx(ctx context.Context, op string, fn func(pgx.Tx) error) error {
-	return wrap(op, transaction.Repeat(func() error { return pgx.BeginFunc(ctx, s.pool, fn) }))
+	return wrap(op, sqldb.Repeat(func() error { return pgx.BeginFunc(ctx, s.pool, fn) }))
 }
 
 // wrap classifies errors by their SQLSTATE.
@@ -107,5 +146,5 @@ func wrap(op string, err error) error {
 			refused = true
 		}
 	}
-	return orders.StoreError("postgres: "+op, err, refused)
+	return storage.Error("postgres: "+op, err, refused)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/postgres"
 	"github.com/tidegate/tidegate/orders/storetest"
 )
@@ -17,7 +18,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (orders.Store, func(string)) {
+	storetest.Run(t, func(t *testing.T) (storage.Store, func(string)) {
 		pool := open(t)
 		return postgres.New(pool), func(buyer string) {
 			if _, err := pool.Exec(t.Context(), `ALTER TABLE orders ADD CHECK (buyer <> '`+buyer+`')`); err != nil {
@@ -28,7 +29,7 @@ func TestStore(t *testing.T) {
 }
 
 type result struct {
-	verdicts []orders.Verdict
+	verdicts []storage.Verdict
 	err      error
 }
 
@@ -58,7 +59,7 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
 	r := reservation(t, s)
-	lead := orders.Lead{Sale: r.Sale, Epoch: r.Epoch + 1, Token: "leader"}
+	lead := storage.Lead{Sale: r.Sale, Epoch: r.Epoch + 1, Token: "leader"}
 	must(t, s.RaiseEpoch(t.Context(), r.Epoch, lead))
 	stop := begin(t, pool)
 	_, err := stop.Exec(t.Context(), `INSERT INTO order_units (sale, item, unit, order_id) VALUES ($1, $2, $3, gen_random_uuid())`, r.Sale, r.Item, r.Units[0])

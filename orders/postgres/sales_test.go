@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/postgres"
 )
 
@@ -19,18 +20,18 @@ func TestFingerprintOfTheSales(t *testing.T) {
 			ID: id, StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Items: []orders.Item{{ID: "shoe", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}},
 		})
 		must(t, err)
-		must(t, store.RaiseEpoch(t.Context(), 1, orders.Lead{Sale: id, Epoch: 2, Token: "token of " + id}))
+		must(t, store.RaiseEpoch(t.Context(), 1, storage.Lead{Sale: id, Epoch: 2, Token: "token of " + id}))
 	}
-	all, err := store.Differing(t.Context(), orders.NewKnownSales(nil))
+	all, err := store.Differing(t.Context(), storage.NewKnownSales(nil))
 	must(t, err)
 	sales, err := store.Sales(t.Context(), all)
 	must(t, err)
-	var versions []orders.SaleVersion
+	var versions []storage.SaleVersion
 	for _, s := range sales {
-		versions = append(versions, orders.SaleVersion{Sale: s.ID, Revision: s.Revision, EpochToken: s.EpochToken})
+		versions = append(versions, storage.SaleVersion{Sale: s.ID, Revision: s.Revision, EpochToken: s.EpochToken})
 	}
 	// Only the fingerprint: if Postgres had another one, all sales would differ.
-	known := &orders.KnownSales{Fingerprint: orders.NewKnownSales(versions).Fingerprint}
+	known := &storage.KnownSales{Fingerprint: storage.NewKnownSales(versions).Fingerprint}
 	if names, err := store.Differing(t.Context(), known); err != nil || len(names) > 0 || len(versions) != 9 {
 		t.Errorf("%d sales: %v, %v", len(versions), names, err)
 	}

@@ -3,22 +3,28 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
+	"math"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // Prove begins a transaction that may write.
 func (s *Store) Prove(ctx context.Context) error {
-	return s.exec(ctx, "prove", `UPDATE orders SET status = status WHERE false`)
+	return s.inTx(ctx, "prove", func(tx sqldb.Conn) error {
+		_, err := tx.Exec(ctx, `UPDATE orders SET status = status WHERE false`)
+		return err
+	})
 }
 
 // Commit writes the batch in one transaction, order by order.
-func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]orders.Verdict, error) {
-	verdicts := make([]orders.Verdict, len(batch))
-	err := s.inTx(ctx, "commit", func(tx *sql.Tx) error {
+func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]storage.Verdict, error) {
+	verdicts := make([]storage.Verdict, len(batch))
+	err := s.inTx(ctx, "commit", func(tx sqldb.Conn) error {
 		for i := range batch {
 			v, err := commit(ctx, tx, &batch[i])
 			if err != nil {
@@ -34,30 +40,30 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 	return verdicts, nil
 }
 
-func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verdict, error) {
+func commit(ctx context.Context, tx sqldb.Conn, r *orders.Reservation) (storage.Verdict, error) {
 	var (
-		v                  orders.Verdict
+		v                  storage.Verdict
 		epoch, floor, hold int64
 	)
-	err := tx.QueryRowContext(ctx, `SELECT status, reason FROM orders WHERE order_id = ?`, r.ID.String()).Scan(&v.Status, &v.Reason)
+	err := tx.One(ctx, `SELECT status, reason FROM orders WHERE order_id = $1`, []any{&v.Status, &v.Reason}, [16]byte(r.ID))
 	if !errors.Is(err, sql.ErrNoRows) {
 		v.Repeated = true
 		return v, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT epoch, epoch_floor, hold_ms FROM sales WHERE sale = ?`, r.Sale).Scan(&epoch, &floor, &hold)
+	err = tx.One(ctx, `SELECT epoch, epoch_floor, hold_ms FROM sales WHERE sale = $1`, []any{&epoch, &floor, &hold}, r.Sale)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return v, err
 	}
 	if r.Epoch < floor || r.Epoch > epoch {
-		return orders.Verdict{Stale: true}, nil
+		return storage.Verdict{Stale: true}, nil
 	}
 	if r.Reason == "" {
 		for _, u := range r.Units {
 			var taken bool
-			if err := tx.QueryRowContext(ctx, `
-				SELECT EXISTS (SELECT 1 FROM order_units WHERE sale = ?1 AND item = ?2 AND unit = ?3)
-				    OR NOT EXISTS (SELECT 1 FROM items WHERE sale = ?1 AND item = ?2 AND stock >= ?3)`,
-				r.Sale, r.Item, u).Scan(&taken); err != nil {
+			if err := tx.One(ctx, `
+				SELECT EXISTS (SELECT 1 FROM order_units WHERE sale = $1 AND item = $2 AND unit = $3)
+				    OR NOT EXISTS (SELECT 1 FROM items WHERE sale = $1 AND item = $2 AND stock >= $3)`,
+				[]any{&taken}, r.Sale, r.Item, u); err != nil {
 				return v, err
 			}
 			if taken {
@@ -76,26 +82,26 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 		if _, err := insert(ctx, tx, &duplicate, now, hold); err != nil {
 			return v, err
 		}
-		return orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate},
+		return storage.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate},
 			record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusRejected, Reason: orders.ReasonDuplicate})
 	case r.Reason != "":
-		return orders.Verdict{Status: orders.StatusRejected, Reason: r.Reason},
+		return storage.Verdict{Status: orders.StatusRejected, Reason: r.Reason},
 			record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusRejected, Reason: r.Reason})
 	case len(v.Taken) > 0:
-		_, err := tx.ExecContext(ctx, `DELETE FROM orders WHERE order_id = ?`, r.ID.String())
+		_, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = $1`, [16]byte(r.ID))
 		return v, err
 	}
 	for _, u := range r.Units {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO order_units (sale, item, unit, order_id) VALUES (?, ?, ?, ?)`,
-			r.Sale, r.Item, u, r.ID.String()); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO order_units (sale, item, unit, order_id) VALUES ($1, $2, $3, $4)`,
+			r.Sale, r.Item, u, [16]byte(r.ID)); err != nil {
 			return v, err
 		}
 	}
-	return orders.Verdict{Status: orders.StatusConfirmed}, record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusConfirmed})
+	return storage.Verdict{Status: orders.StatusConfirmed}, record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusConfirmed})
 }
 
 // insert writes the order's row and reports whether its identity was free.
-func insert(ctx context.Context, tx *sql.Tx, r *orders.Reservation, now time.Time, hold int64) (bool, error) {
+func insert(ctx context.Context, tx sqldb.Conn, r *orders.Reservation, now time.Time, hold int64) (bool, error) {
 	var (
 		status    = orders.StatusConfirmed
 		units     = r.Units
@@ -109,19 +115,23 @@ func insert(ctx context.Context, tx *sql.Tx, r *orders.Reservation, now time.Tim
 			keyHash = nil
 		}
 	}
-	list, err := json.Marshal(units)
-	if err != nil {
-		return false, err
-	}
-	res, err := tx.ExecContext(ctx, `
+	n, err := tx.Exec(ctx, `
 		INSERT INTO orders (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch,
 		                    accepted_at, confirmed_at, pay_before)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sale, buyer_hash, item, key_hash) DO NOTHING`,
-		r.ID.String(), r.Sale, r.Item, r.Buyer, r.BuyerHash, keyHash, r.Quantity, string(list), status, r.Reason, r.Epoch,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (sale, buyer_hash, item, key_hash) DO NOTHING`,
+		[16]byte(r.ID), r.Sale, r.Item, r.Buyer, r.BuyerHash, keyHash, r.Quantity, units, status, r.Reason, r.Epoch,
 		r.AcceptedMS, confirmed, pay)
-	if err != nil {
-		return false, err
-	}
-	n, err := res.RowsAffected()
 	return n == 1, err
+}
+
+// record adds the event of a change, in the transaction of the change.
+func record(ctx context.Context, tx sqldb.Conn, e orders.Event) error {
+	_, err := tx.Exec(ctx, `INSERT INTO order_events (at, order_id, status, reason, action, reference) VALUES ({now}, $1, $2, $3, $4, $5)`,
+		[16]byte(e.OrderID), e.Status, e.Reason, e.Action, e.Reference)
+	return err
+}
+
+// Events reads what is committed: there is one writer, so numbers and commits have the same order.
+func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Event, error) {
+	return sqlstore.Feed(ctx, &s.common, after, math.MaxInt64, limit)
 }

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/testenv/databases"
-	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/inspection"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/sqlite"
 	"github.com/tidegate/tidegate/orders/storetest"
 )
 
 func TestInspect(t *testing.T) {
-	storetest.RunInspect(t, func(t *testing.T) (orders.Store, func(string)) {
+	storetest.RunInspect(t, func(t *testing.T) (storage.Store, func(string)) {
 		db := databases.OpenSQLite(t)
 		return sqlite.New(db), func(statement string) {
 			if _, err := db.ExecContext(t.Context(), `DROP TRIGGER order_events_stay; DROP TRIGGER order_events_are_final; `+statement); err != nil {

@@ -2,46 +2,20 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-// RaiseEpoch raises the epoch, and not the floor.
-func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) error {
-	return s.change(ctx, "raise epoch", fmt.Sprintf("sale %s is not in epoch %d any more", lead.Sale, seen),
-		`UPDATE sales SET epoch = ?3, epoch_token = ?4, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2`,
-		lead.Sale, seen, lead.Epoch, lead.Token)
-}
-
 // EndHandOver waits for the running commit, as every writer does. No member is ever silent: there is one process.
-func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, _ []liveness.Member) error {
-	return s.change(ctx, "end hand-over", fmt.Sprintf("epoch %d of sale %s is over", lead.Epoch, lead.Sale),
-		`UPDATE sales SET epoch_floor = epoch, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2 AND epoch_token = ?3`,
-		lead.Sale, lead.Epoch, lead.Token)
-}
-
-// change runs an update, and returns ErrConflict if it matches no row.
-func (s *Store) change(ctx context.Context, op, conflict, statement string, args ...any) error {
-	return s.inTx(ctx, op, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, statement, args...)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, failure.New(orders.ErrConflict, "%s", conflict))
-		}
-		return nil
-	})
+func (s *Store) EndHandOver(ctx context.Context, lead storage.Lead, _ []liveness.Member) error {
+	return sqlstore.RaiseFloor(ctx, &s.common, lead, func(sqldb.Conn) error { return nil })
 }
 
 // processes is the running processes and their acknowledgements. There is only this process, so it is kept in memory.
@@ -87,20 +61,7 @@ func (s *Store) Leave(_ context.Context, process string) error {
 
 // Acknowledge stores an acknowledgement, and the late orders.
 func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
-	if err := s.inTx(ctx, "acknowledge", func(tx *sql.Tx) error {
-		for i := range late {
-			payload, err := json.Marshal(late[i])
-			if err != nil {
-				panic(err) // strings and numbers
-			}
-			if _, err := tx.ExecContext(ctx, `
-				INSERT INTO recovery_late (order_id, sale, payload) VALUES (?, ?, ?)
-				ON CONFLICT (order_id) DO UPDATE SET payload = excluded.payload`, late[i].ID.String(), sale, payload); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
+	if err := sqlstore.AddLate(ctx, &s.common, sale, late, func(sqldb.Conn) error { return nil }); err != nil {
 		return err
 	}
 	s.processes.mu.Lock()
@@ -113,58 +74,11 @@ func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, proce
 }
 
 // HandOver reads the sale, and then the process list.
-func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (liveness.ProcessList, error) {
-	var leads bool
-	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sales WHERE sale = ? AND epoch = ? AND epoch_token = ?)`,
-		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
-	if err == nil && !leads {
-		err = failure.New(orders.ErrConflict, "epoch %d of sale %s is over, or another leader's", lead.Epoch, lead.Sale)
-	}
-	if err != nil {
-		return liveness.ProcessList{}, wrap("hand-over", err)
+func (s *Store) HandOver(ctx context.Context, lead storage.Lead) (liveness.ProcessList, error) {
+	if err := sqlstore.Leads(ctx, &s.common, lead); err != nil {
+		return liveness.ProcessList{}, err
 	}
 	s.processes.mu.Lock()
 	defer s.processes.mu.Unlock()
 	return s.processes.read(lead.Sale, lead.Epoch), nil
-}
-
-// Late reads the late orders that acknowledgements stored.
-func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, error) {
-	var late []orders.Reservation
-	err := each(ctx, s.db, func(rows *sql.Rows) error {
-		var payload []byte
-		if err := rows.Scan(&payload); err != nil {
-			return err
-		}
-		r, err := orders.ParseReservation(payload)
-		late = append(late, r)
-		return err
-	}, `SELECT payload FROM recovery_late WHERE sale = ? ORDER BY order_id`, sale)
-	return late, wrap("late orders", err)
-}
-
-// DeleteLate deletes late orders.
-func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id.String()
-	}
-	return s.exec(ctx, "again", `DELETE FROM recovery_late WHERE order_id IN (?`+strings.Repeat(",?", len(ids)-1)+`)`, args...)
-}
-
-// Newest reads the end of the table, and looks for the event seen.
-func (s *Store) Newest(ctx context.Context, seen orders.LastEvent) (newest orders.LastEvent, there bool, err error) {
-	there = seen == orders.LastEvent{}
-	err = each(ctx, s.db, func(rows *sql.Rows) error {
-		var id string
-		if err := rows.Scan(&newest.Seq, &id, &there); err != nil {
-			return err
-		}
-		return newest.Order.UnmarshalText([]byte(id))
-	}, `SELECT seq, order_id, ?1 = 0 OR EXISTS (SELECT 1 FROM order_events WHERE seq = ?1 AND order_id = ?2)
-		FROM order_events ORDER BY seq DESC LIMIT 1`, seen.Seq, seen.Order.String())
-	return newest, there, wrap("newest event", err)
 }

@@ -11,22 +11,26 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/tidegate/tidegate/internal/transaction"
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-// Store is an orders.Store. The zero value is not usable; use New. Safe for concurrent use.
+// Store is a storage.Store. The zero value is not usable; use New. Safe for concurrent use.
 type Store struct {
-	db *sql.DB
-	// writing serializes the writers of this process, which would otherwise poll for SQLite's lock.
+	common
+	sql       *sql.DB
+	db        *sqldb.DB
 	writing   sync.Mutex
 	leading   sync.Map // sale → struct{}
 	processes processes
 }
 
-var _ orders.Store = (*Store)(nil)
+type common = sqlstore.Store
+
+var _ storage.Store = (*Store)(nil)
 
 // Options for the database's connections: a committed transaction is on disk, readers do not wait for the writer, and a writing
 // transaction takes the lock at its start.
@@ -34,23 +38,31 @@ const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=bus
 
 // New returns a store over a database that the caller owns, opened with Options.
 func New(db *sql.DB) *Store {
-	return &Store{db: db, processes: processes{beats: make(map[string]int), selves: make(map[string]liveness.Self), acks: make(map[string]map[string]int64)}}
+	s := &Store{
+		sql:       db,
+		processes: processes{beats: make(map[string]int), selves: make(map[string]liveness.Self), acks: make(map[string]map[string]int64)},
+	}
+	words := sqlstore.Words{
+		NextRevision: "(SELECT coalesce(max(revision), 0) + 1 FROM sales)", // there is one writer
+		NoUnits:      "'[]'",
+		Payload:      "CAST(payload AS TEXT)",
+		UTC:          "strftime('%Y-%m-%dT%H:%M:%SZ', pay_before / 1000, 'unixepoch')",
+		Standby:      "false",
+	}
+	s.db = sqldb.SQLite(db, &s.writing, words.Pairs()...)
+	s.common = sqlstore.New(s.db, wrap)
+	return s
 }
 
-// Writing serializes the writers of this process. Other stores in the same database use it too.
+// Writing serializes the writers of this process, which would otherwise poll for SQLite's lock. Other stores in the same database use it too.
 func (s *Store) Writing() sync.Locker { return &s.writing }
 
 // Ping returns an error unless the database answers.
-func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingContext(ctx)) }
+func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.sql.PingContext(ctx)) }
 
 // CheckSchema compares the database with package migrations.
 func (s *Store) CheckSchema(ctx context.Context) error {
-	err := migrations.CheckSQLite(ctx, s.db)
-	var incomplete *migrations.IncompleteError
-	if errors.Is(err, migrations.ErrOutdated) || errors.As(err, &incomplete) {
-		return err
-	}
-	return wrap("check the schema", err)
+	return sqlstore.SchemaError(&s.common, migrations.CheckSQLite(ctx, s.sql))
 }
 
 // Lead excludes other leaders in this process; no other process has the database open.
@@ -63,37 +75,8 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 }
 
 // inTx runs fn in one writing transaction.
-func (s *Store) inTx(ctx context.Context, op string, fn func(*sql.Tx) error) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	return wrap(op, transaction.SQL(ctx, s.db, fn))
-}
-
-// exec runs one statement in its own transaction.
-func (s *Store) exec(ctx context.Context, op, statement string, args ...any) error {
-	return s.inTx(ctx, op, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, statement, args...)
-		return err
-	})
-}
-
-// each runs a query and calls scan for every row.
-func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+func (s *Store) inTx(ctx context.Context, op string, fn func(sqldb.Conn) error) error {
+	return wrap(op, s.db.InTx(ctx, fn))
 }
 
 // wrap classifies errors by their primary code.
@@ -106,5 +89,5 @@ func wrap(op string, err error) error {
 			refused = true
 		}
 	}
-	return orders.StoreError("sqlite: "+op, err, refused)
+	return storage.Error("sqlite: "+op, err, refused)
 }

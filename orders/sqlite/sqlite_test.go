@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/sqlite"
 	"github.com/tidegate/tidegate/orders/storetest"
 )
@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (orders.Store, func(string)) {
+	storetest.Run(t, func(t *testing.T) (storage.Store, func(string)) {
 		db := databases.OpenSQLite(t)
 		return sqlite.New(db), func(buyer string) {
 			if _, err := db.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON orders WHEN NEW.buyer = '`+buyer+`'

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 func testCommit(t *testing.T, b *bench) {
 	b.put()
 	first, second := b.reservation(1, 2), b.reservation(3)
 	before := time.Now().Add(-time.Second)
-	b.want(b.commit(second, first), []orders.Verdict{confirmed, confirmed}, "verdicts")
+	b.want(b.commit(second, first), []storage.Verdict{confirmed, confirmed}, "verdicts")
 	o := b.order(first.ID)
 	if o.ConfirmedAt.Before(before) || o.PayBefore.Sub(o.ConfirmedAt) != time.Minute {
 		t.Errorf("confirmed at %v, to be paid before %v", o.ConfirmedAt, o.PayBefore)
@@ -35,7 +36,7 @@ func testCommitAgain(_ *testing.T, b *bench) {
 	for _, v := range b.commit(r, r) {
 		b.want(v.Status, orders.StatusConfirmed, "twice in one batch")
 	}
-	b.want(b.commit(r), []orders.Verdict{repeated}, "in a further batch")
+	b.want(b.commit(r), []storage.Verdict{repeated}, "in a further batch")
 	b.want(b.order(r.ID).Units, []int{1}, "units")
 }
 
@@ -43,12 +44,12 @@ func testTaken(t *testing.T, b *bench) {
 	b.put()
 	first, second, third := b.reservation(1, 2), b.reservation(2, 3), b.reservation(4)
 	b.commit(first)
-	b.want(b.commit(second, third), []orders.Verdict{{Taken: []int{2}}, confirmed}, "verdicts")
+	b.want(b.commit(second, third), []storage.Verdict{{Taken: []int{2}}, confirmed}, "verdicts")
 	if o, ok := b.find(second.ID); ok {
 		t.Errorf("an order without all its units was written: %v", o)
 	}
 	second.Units = []int{5, 3}
-	b.want(b.commit(second), []orders.Verdict{confirmed}, "on other units, the third not having been kept")
+	b.want(b.commit(second), []storage.Verdict{confirmed}, "on other units, the third not having been kept")
 	b.want(b.order(first.ID).Units, []int{1, 2}, "the owner keeps its units")
 }
 
@@ -57,16 +58,16 @@ func testDuplicate(_ *testing.T, b *bench) {
 	first, second := b.reservation(1), b.reservation(2)
 	second.BuyerHash = first.BuyerHash
 	b.commit(first)
-	rejected := orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
-	b.want(b.commit(second), []orders.Verdict{rejected}, "verdict")
+	rejected := storage.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
+	b.want(b.commit(second), []storage.Verdict{rejected}, "verdict")
 	o := b.order(second.ID)
 	b.want(o.Reason, orders.ReasonDuplicate, "reason")
 	b.want(len(o.Units), 0, "units")
 	third := b.reservation(2)
-	b.want(b.commit(third), []orders.Verdict{confirmed}, "its unit is free")
+	b.want(b.commit(third), []storage.Verdict{confirmed}, "its unit is free")
 	other := b.reservation(3)
 	other.BuyerHash, other.KeyHash = first.BuyerHash, "key"
-	b.want(b.commit(other), []orders.Verdict{confirmed}, "the same buyer with a key")
+	b.want(b.commit(other), []storage.Verdict{confirmed}, "the same buyer with a key")
 }
 
 func testRejection(t *testing.T, b *bench) {
@@ -75,9 +76,9 @@ func testRejection(t *testing.T, b *bench) {
 	r.KeyHash, r.Reason = "key", orders.ReasonRecoveredLate
 	lead := b.raise()
 	b.must(b.EndHandOver(t.Context(), lead, nil))
-	b.want(b.commit(r), []orders.Verdict{{Stale: true}}, "verdict of an epoch that is over")
+	b.want(b.commit(r), []storage.Verdict{{Stale: true}}, "verdict of an epoch that is over")
 	r.Epoch++
-	b.want(b.commit(r), []orders.Verdict{{Status: orders.StatusRejected, Reason: orders.ReasonRecoveredLate}}, "verdict")
+	b.want(b.commit(r), []storage.Verdict{{Status: orders.StatusRejected, Reason: orders.ReasonRecoveredLate}}, "verdict")
 	o := b.order(r.ID)
 	if o.Status != orders.StatusRejected || !o.ConfirmedAt.IsZero() || !o.PayBefore.IsZero() || len(o.Units) != 0 {
 		t.Errorf("order %+v", o)
@@ -126,7 +127,7 @@ func testPoison(t *testing.T, b *bench) {
 	if o, ok := b.find(good.ID); ok {
 		t.Errorf("half a batch was written: %v", o)
 	}
-	b.want(b.commit(good), []orders.Verdict{confirmed}, "without it")
+	b.want(b.commit(good), []storage.Verdict{confirmed}, "without it")
 }
 
 func testProve(t *testing.T, b *bench) {
@@ -136,7 +137,7 @@ func testProve(t *testing.T, b *bench) {
 		}
 		b.put()
 	}
-	list, err := b.Orders(t.Context(), orders.Filter{Sale: b.sale.ID, Limit: 10})
+	list, err := b.Orders(t.Context(), storage.Filter{Sale: b.sale.ID, Limit: 10})
 	b.must(err)
 	b.want(len(list), 0, "orders")
 }

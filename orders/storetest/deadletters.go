@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 func testDeadLetters(t *testing.T, b *bench) {
@@ -62,7 +63,7 @@ func testDeadLetterThatWasCommitted(t *testing.T, b *bench) {
 	b.must(b.AddDeadLetter(t.Context(), r, "refused"))
 	b.commit(r)
 	count := 0
-	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {
+	b.must(b.Holdings(t.Context(), "spring", func(h storage.Holding) error {
 		count++
 		b.want(h.Status, orders.StatusConfirmed, "status")
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // testOneEnd runs payment, cancellation and expiry concurrently. Each order ends once, with one event; units of unpaid orders
@@ -83,10 +84,10 @@ func testOneEnd(t *testing.T, b *bench) {
 		})
 	}
 	wg.Wait()
-	told := make(map[orders.ID][]orders.Status)
+	statuses := make(map[orders.ID][]orders.Status)
 	for _, e := range b.events() {
 		if e.Action != orders.ActionRefund {
-			told[e.OrderID] = append(told[e.OrderID], e.Status)
+			statuses[e.OrderID] = append(statuses[e.OrderID], e.Status)
 		}
 	}
 	returns, err := b.Returns(t.Context(), "", count)
@@ -100,7 +101,7 @@ func testOneEnd(t *testing.T, b *bench) {
 		status := b.order(id).Status
 		sum[status]++
 		b.want(ends[id], []orders.Status{status}, "ends of one order")
-		b.want(told[id], []orders.Status{orders.StatusConfirmed, status}, "events of one order")
+		b.want(statuses[id], []orders.Status{orders.StatusConfirmed, status}, "events of one order")
 		paid := 0
 		if status == orders.StatusPaid {
 			paid = 1
@@ -118,7 +119,7 @@ func testReturns(t *testing.T, b *bench) {
 	autumn, _, _, err := b.PutSale(t.Context(), def)
 	b.must(err)
 	b.put()
-	all := make(map[orders.ID]orders.Return)
+	all := make(map[orders.ID]storage.Return)
 	for i := range 4 {
 		r := b.reservation(i + 1)
 		if i == 3 {
@@ -129,11 +130,11 @@ func testReturns(t *testing.T, b *bench) {
 		ret.Status = "" // only the call that ends an order sets it
 		all[r.ID] = ret
 	}
-	read := func(sale string, limit int) map[orders.ID]orders.Return {
+	read := func(sale string, limit int) map[orders.ID]storage.Return {
 		t.Helper()
 		list, err := b.Returns(t.Context(), sale, limit)
 		b.must(err)
-		got := make(map[orders.ID]orders.Return)
+		got := make(map[orders.ID]storage.Return)
 		for _, r := range list {
 			got[r.ID] = r
 		}

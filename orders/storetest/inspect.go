@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // RunInspect tests Inspect of the store that open returns for each test. change makes the database inconsistent, as no method
 // of the store would.
-func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, change func(statement string))) {
+func RunInspect(t *testing.T, open func(t *testing.T) (store storage.Store, change func(statement string))) {
 	for name, c := range map[string]struct {
 		statement string // %s is the order's id
 		status    orders.Status
@@ -31,14 +32,14 @@ func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, chang
 			orders.StatusCancelled,
 			[]string{"I10"},
 		},
-		"a payment lost":          {"DELETE FROM payments WHERE order_id = '%s' AND action = 'none'", orders.StatusPaid, []string{"I11", "I11"}},
-		"a refund lost":           {"DELETE FROM payments WHERE order_id = '%s' AND action = 'refund'", orders.StatusPaid, []string{"I11"}},
-		"a refund nobody hears":   {"DELETE FROM order_events WHERE order_id = '%s' AND action = 'refund'", orders.StatusPaid, []string{"I11"}},
-		"a refund that counts":    {"UPDATE payments SET action = 'none' WHERE order_id = '%s'", orders.StatusCancelled, []string{"I11", "I11", "I11"}},
-		"an order lost":           {"DELETE FROM orders WHERE order_id = '%s'", orders.StatusConfirmed, []string{"I2"}},
-		"a cancelled order lost":  {"DELETE FROM orders WHERE order_id = '%s'", orders.StatusCancelled, []string{"I2", "I2", "I2"}},
-		"nobody expires an order": {"UPDATE orders SET pay_before = confirmed_at WHERE order_id = '%s'", orders.StatusConfirmed, []string{"I14"}},
-		"a paid order is late":    {"UPDATE orders SET pay_before = confirmed_at WHERE order_id = '%s'", orders.StatusPaid, nil},
+		"a payment lost":         {"DELETE FROM payments WHERE order_id = '%s' AND action = 'none'", orders.StatusPaid, []string{"I11", "I11"}},
+		"a refund lost":          {"DELETE FROM payments WHERE order_id = '%s' AND action = 'refund'", orders.StatusPaid, []string{"I11"}},
+		"a refund without event": {"DELETE FROM order_events WHERE order_id = '%s' AND action = 'refund'", orders.StatusPaid, []string{"I11"}},
+		"a refund that counts":   {"UPDATE payments SET action = 'none' WHERE order_id = '%s'", orders.StatusCancelled, []string{"I11", "I11", "I11"}},
+		"an order lost":          {"DELETE FROM orders WHERE order_id = '%s'", orders.StatusConfirmed, []string{"I2"}},
+		"a cancelled order lost": {"DELETE FROM orders WHERE order_id = '%s'", orders.StatusCancelled, []string{"I2", "I2", "I2"}},
+		"an order not expired":   {"UPDATE orders SET pay_before = confirmed_at WHERE order_id = '%s'", orders.StatusConfirmed, []string{"I14"}},
+		"a paid order is late":   {"UPDATE orders SET pay_before = confirmed_at WHERE order_id = '%s'", orders.StatusPaid, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, change := open(t)
@@ -54,7 +55,7 @@ func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, chang
 				b.capture(r.ID, "first")
 				b.capture(r.ID, "second")
 			case orders.StatusRejected: // a dead letter's, whose key another order has
-				b.must(b.DeleteDeadLetter(t.Context(), r.ID, []orders.Return{{ID: r.ID, Sale: r.Sale, Item: r.Item, Quantity: 1, Units: []int{1}}}))
+				b.must(b.DeleteDeadLetter(t.Context(), r.ID, []storage.Return{{ID: r.ID, Sale: r.Sale, Item: r.Item, Quantity: 1, Units: []int{1}}}))
 			case orders.StatusCancelled:
 				b.cancel(r.ID)
 				b.capture(r.ID, "late")

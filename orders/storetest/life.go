@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // putHeld defines the sale with another time to pay.
@@ -27,7 +28,7 @@ func (b *bench) capture(id orders.ID, reference string) orders.Payment {
 	return p
 }
 
-func (b *bench) cancel(id orders.ID) *orders.Return {
+func (b *bench) cancel(id orders.ID) *storage.Return {
 	b.t.Helper()
 	list, err := b.Cancel(b.t.Context(), []orders.ID{id})
 	b.must(err)
@@ -39,7 +40,7 @@ func (b *bench) cancel(id orders.ID) *orders.Return {
 }
 
 // expire waits until count orders are due, and ends them.
-func (b *bench) expire(count int) (ended []orders.Return) {
+func (b *bench) expire(count int) (ended []storage.Return) {
 	b.t.Helper()
 	b.eventually("orders are due", func() bool {
 		more, err := b.Expire(b.t.Context(), count-len(ended))
@@ -99,7 +100,7 @@ func testCapture(t *testing.T, b *bench) {
 	if _, err := b.Capture(t.Context(), b.reservation(3).ID, "third"); !errors.Is(err, orders.ErrUnknownOrder) {
 		t.Errorf("unknown order: %v", err)
 	}
-	b.want(b.capture(other.ID, "third").Action, orders.ActionNone, "with a reference that nobody has")
+	b.want(b.capture(other.ID, "third").Action, orders.ActionNone, "with an unknown reference")
 	b.want(b.order(r.ID).Units, []int{1}, "units of a paid order")
 	owners := b.owners("hat")
 	b.want(len(owners), 2, "units sold")
@@ -137,7 +138,7 @@ func testPay(t *testing.T, b *bench) {
 		want := orders.Payment{Order: e.OrderID, Reference: e.Reference, Action: orders.ActionNone, Status: orders.StatusPaid}
 		b.want(b.capture(e.OrderID, e.Reference), want, "the same again, alone")
 	}
-	b.want(b.capture(known.ID, "g").Action, orders.ActionNone, "with a reference that nobody has")
+	b.want(b.capture(known.ID, "g").Action, orders.ActionNone, "with an unknown reference")
 }
 
 // noneToPay writes an order that has expired, one that was rejected and one that needs no payment, and leaves a sale with time
@@ -192,23 +193,23 @@ func testCancel(t *testing.T, b *bench) {
 	list, err := b.Cancel(t.Context(), []orders.ID{b.reservation(9).ID, third.ID, r.ID})
 	b.must(err)
 	b.want(len(list), 2, "orders that ended together")
-	ret := list[slices.IndexFunc(list, func(e orders.Return) bool { return e.ID == r.ID })]
+	ret := list[slices.IndexFunc(list, func(e storage.Return) bool { return e.ID == r.ID })]
 	o := b.order(r.ID)
 	b.want(o.Status, orders.StatusCancelled, "status")
 	b.want(o.Units, []int{1, 2}, "the units that it had")
-	want := orders.Return{
+	want := storage.Return{
 		ID: r.ID, Sale: "spring", Item: "hat", Epoch: b.sale.Epoch + 1, BuyerHash: r.BuyerHash,
 		Quantity: 2, Units: []int{1, 2}, Status: orders.StatusCancelled,
 	}
 	b.want(ret, want, "return, in the epoch of the cancellation")
-	b.want(b.cancel(r.ID), (*orders.Return)(nil), "return of an order that had ended")
+	b.want(b.cancel(r.ID), (*storage.Return)(nil), "return of an order that had ended")
 	b.want(b.order(r.ID), o, "cancelled again")
 	b.want(b.cancel(other.ID).WithoutKey, true, "an order without a key")
 	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered again")
 	owners := b.owners("hat")
 	b.want(len(owners), 0, "units sold")
 	next := b.reservation(2, 3)
-	b.want(b.commit(next), []orders.Verdict{confirmed}, "its unit, sold again")
+	b.want(b.commit(next), []storage.Verdict{confirmed}, "its unit, sold again")
 	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered once more")
 	b.want(b.order(next.ID).Units, []int{2, 3}, "units of the next buyer")
 }
@@ -222,7 +223,7 @@ func testCancelTooLate(t *testing.T, b *bench) {
 	for id, status := range map[orders.ID]orders.Status{
 		expired.ID: orders.StatusExpired, rejected.ID: orders.StatusRejected, free.ID: orders.StatusConfirmed, paid.ID: orders.StatusPaid,
 	} {
-		b.want(b.cancel(id), (*orders.Return)(nil), "return")
+		b.want(b.cancel(id), (*storage.Return)(nil), "return")
 		b.want(b.order(id).Status, status, "status")
 	}
 	owners := b.owners("hat")
@@ -237,8 +238,8 @@ func testIdentityAfterTheEnd(t *testing.T, b *bench) {
 	b.commit(plain, keyed)
 	b.cancel(plain.ID)
 	b.cancel(keyed.ID)
-	held := make(map[orders.ID]orders.Holding)
-	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {
+	held := make(map[orders.ID]storage.Holding)
+	b.must(b.Holdings(t.Context(), "spring", func(h storage.Holding) error {
 		held[h.ID] = h
 		return nil
 	}))
@@ -248,7 +249,7 @@ func testIdentityAfterTheEnd(t *testing.T, b *bench) {
 	again, twice := b.reservation(3), b.reservation(4)
 	again.BuyerHash = plain.BuyerHash
 	twice.BuyerHash, twice.KeyHash = keyed.BuyerHash, keyed.KeyHash
-	b.want(b.commit(again, twice), []orders.Verdict{confirmed, {Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}}, "the same buyers again")
+	b.want(b.commit(again, twice), []storage.Verdict{confirmed, {Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}}, "the same buyers again")
 }
 
 func testExpire(t *testing.T, b *bench) {
@@ -275,7 +276,7 @@ func testExpire(t *testing.T, b *bench) {
 	b.must(err)
 	none, err := b.Expire(t.Context(), 2)
 	b.must(err)
-	ids := func(list []orders.Return) (ids []orders.ID) {
+	ids := func(list []storage.Return) (ids []orders.ID) {
 		for _, r := range list {
 			b.want(r.Status, orders.StatusExpired, "status of the return")
 			ids = append(ids, r.ID)

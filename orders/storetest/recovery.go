@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 func testLead(t *testing.T, b *bench) {
@@ -40,14 +41,14 @@ func testStale(t *testing.T, b *bench) {
 	b.put()
 	before, after, above := b.reservation(1), b.reservation(2), b.reservation(3)
 	lead := b.raise()
-	if err := b.RaiseEpoch(t.Context(), b.sale.Epoch, orders.Lead{Sale: "spring", Epoch: b.sale.Epoch + 5, Token: "late"}); !errors.Is(err, orders.ErrConflict) {
+	if err := b.RaiseEpoch(t.Context(), b.sale.Epoch, storage.Lead{Sale: "spring", Epoch: b.sale.Epoch + 5, Token: "late"}); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("a raise from an epoch that is over: %v", err)
 	}
 	above.Epoch += 2
-	b.want(b.commit(before, above), []orders.Verdict{confirmed, {Stale: true}}, "during the hand-over")
-	for what, other := range map[string]orders.Lead{
+	b.want(b.commit(before, above), []storage.Verdict{confirmed, {Stale: true}}, "during the hand-over")
+	for what, other := range map[string]storage.Lead{
 		"that is over":          {Sale: "spring", Epoch: b.sale.Epoch, Token: lead.Token},
-		"that nobody began":     {Sale: "spring", Epoch: b.sale.Epoch + 2, Token: lead.Token},
+		"that was never begun":  {Sale: "spring", Epoch: b.sale.Epoch + 2, Token: lead.Token},
 		"of another leader":     {Sale: "spring", Epoch: lead.Epoch, Token: "other"},
 		"of a sale of no epoch": {Sale: "autumn", Epoch: lead.Epoch, Token: lead.Token},
 	} {
@@ -55,14 +56,14 @@ func testStale(t *testing.T, b *bench) {
 			t.Errorf("end of a hand-over %s: %v", what, err)
 		}
 	}
-	b.want(b.commit(before), []orders.Verdict{repeated}, "the hand-over goes on")
+	b.want(b.commit(before), []storage.Verdict{repeated}, "the hand-over goes on")
 	b.must(b.EndHandOver(t.Context(), lead, nil))
-	b.want(b.commit(after), []orders.Verdict{{Stale: true}}, "after it")
+	b.want(b.commit(after), []storage.Verdict{{Stale: true}}, "after it")
 	if o, ok := b.find(after.ID); ok {
 		t.Errorf("an order of the old epoch was written: %v", o)
 	}
 	after.Epoch++
-	b.want(b.commit(after), []orders.Verdict{confirmed}, "in the new epoch")
+	b.want(b.commit(after), []storage.Verdict{confirmed}, "in the new epoch")
 	all, err := b.all()
 	b.must(err)
 	b.want([]int64{all[0].Epoch, all[0].EpochFloor}, []int64{b.sale.Epoch + 1, b.sale.Epoch + 1}, "epoch and floor")
@@ -100,9 +101,9 @@ func testEpochWaits(t *testing.T, b *bench) {
 }
 
 // raise begins the epoch after the sale's.
-func (b *bench) raise() orders.Lead {
+func (b *bench) raise() storage.Lead {
 	b.t.Helper()
-	lead := orders.Lead{Sale: "spring", Epoch: b.sale.Epoch + 1, Token: uuid.NewString()}
+	lead := storage.Lead{Sale: "spring", Epoch: b.sale.Epoch + 1, Token: uuid.NewString()}
 	b.must(b.RaiseEpoch(b.t.Context(), b.sale.Epoch, lead))
 	return lead
 }
@@ -127,7 +128,7 @@ func testRoll(t *testing.T, b *bench) {
 		}
 		return members
 	}
-	b.want(len(list()), 0, "nobody lives")
+	b.want(len(list()), 0, "no live process")
 	beat(first)
 	one := list()[first]
 	b.want(list()[first], one, "the pulse stands still without a heartbeat")
@@ -153,7 +154,7 @@ func testRoll(t *testing.T, b *bench) {
 		b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch, first, nil))
 	}
 	b.want([]bool{list()[first].Acknowledged, list()[second].Acknowledged}, []bool{true, false}, "acknowledged")
-	if _, err := b.HandOver(t.Context(), orders.Lead{Sale: "spring", Epoch: lead.Epoch, Token: "other"}); !errors.Is(err, orders.ErrConflict) {
+	if _, err := b.HandOver(t.Context(), storage.Lead{Sale: "spring", Epoch: lead.Epoch, Token: "other"}); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("the hand-over of another leader: %v", err)
 	}
 	b.must(b.Leave(t.Context(), second))
@@ -187,25 +188,25 @@ func testLate(t *testing.T, b *bench) {
 // testNewest finds the newest event, and detects one that is gone.
 func testNewest(t *testing.T, b *bench) {
 	b.put()
-	newest := func(seen orders.LastEvent, there bool) orders.LastEvent {
+	newest := func(seen storage.LastEvent, there bool) storage.LastEvent {
 		t.Helper()
-		mark, is, err := b.Newest(t.Context(), seen)
+		last, is, err := b.Newest(t.Context(), seen)
 		b.must(err)
 		b.want(is, there, "an event that was seen")
-		return mark
+		return last
 	}
-	b.want(newest(orders.LastEvent{}, true), orders.LastEvent{}, "no event")
+	b.want(newest(storage.LastEvent{}, true), storage.LastEvent{}, "no event")
 	first, second := b.reservation(1), b.reservation(2)
-	newest(orders.LastEvent{Seq: 1, Order: first.ID}, false)
+	newest(storage.LastEvent{Seq: 1, Order: first.ID}, false)
 	b.commit(first)
-	mark := newest(orders.LastEvent{}, true)
-	b.want(mark.Order, first.ID, "newest")
+	last := newest(storage.LastEvent{}, true)
+	b.want(last.Order, first.ID, "newest")
 	b.commit(second)
-	if next := newest(mark, true); next.Seq <= mark.Seq || next.Order != second.ID {
-		t.Errorf("%+v behind %+v", next, mark)
+	if next := newest(last, true); next.Seq <= last.Seq || next.Order != second.ID {
+		t.Errorf("%+v behind %+v", next, last)
 	}
-	newest(orders.LastEvent{Seq: mark.Seq, Order: second.ID}, false) // the number was assigned again
-	newest(orders.LastEvent{Seq: mark.Seq + 1000, Order: first.ID}, false)
+	newest(storage.LastEvent{Seq: last.Seq, Order: second.ID}, false) // the number was assigned again
+	newest(storage.LastEvent{Seq: last.Seq + 1000, Order: first.ID}, false)
 }
 
 func testHoldings(t *testing.T, b *bench) {
@@ -215,19 +216,19 @@ func testHoldings(t *testing.T, b *bench) {
 	keyed.KeyHash, rejected.Reason = key, orders.ReasonRecoveredLate
 	b.commit(keyed, plain, rejected)
 	b.must(b.AddDeadLetter(t.Context(), dead, "refused"))
-	got := make(map[orders.ID]orders.Holding)
-	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {
+	got := make(map[orders.ID]storage.Holding)
+	b.must(b.Holdings(t.Context(), "spring", func(h storage.Holding) error {
 		slices.Sort(h.Units)
 		got[h.ID] = h
 		return nil
 	}))
-	b.want(got, map[orders.ID]orders.Holding{
+	b.want(got, map[orders.ID]storage.Holding{
 		keyed.ID: {ID: keyed.ID, Item: "hat", BuyerHash: keyed.BuyerHash, KeyHash: &key, Quantity: 2, Status: orders.StatusConfirmed, Units: []int{1, 2}},
 		plain.ID: {ID: plain.ID, Item: "hat", BuyerHash: plain.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusConfirmed, Units: []int{3}},
 		dead.ID:  {ID: dead.ID, Item: "hat", BuyerHash: dead.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusAccepted, Units: []int{5}},
 	}, "holdings")
 	broken := errors.New("broken")
-	if err := b.Holdings(t.Context(), "spring", func(orders.Holding) error { return broken }); !errors.Is(err, broken) {
+	if err := b.Holdings(t.Context(), "spring", func(storage.Holding) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("error of the reader: %v", err)
 	}
 }

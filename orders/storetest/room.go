@@ -57,7 +57,7 @@ func testLatest(t *testing.T, b *bench) {
 	}
 	unsettled(false)
 	b.commit(first, second, rejected)
-	found, err := b.Latest(t.Context(), b.sale.ID, first.Item, []string{first.BuyerHash, rejected.BuyerHash, "nobody"})
+	found, err := b.Latest(t.Context(), b.sale.ID, first.Item, []string{first.BuyerHash, rejected.BuyerHash, "unknown"})
 	b.must(err)
 	b.want(found, map[string]orders.Order{first.BuyerHash: {ID: second.ID, AcceptedAt: time.UnixMilli(second.AcceptedMS).UTC()}}, "latest")
 	unsettled(true)

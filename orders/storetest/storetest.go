@@ -1,4 +1,4 @@
-// Package storetest is the specification of orders.Store, as tests that every
+// Package storetest is the specification of storage.Store, as tests that every
 // store passes.
 package storetest
 
@@ -11,11 +11,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
 // Run tests the store that open returns for each test, with an empty schema. refuse makes the database refuse every order of a
 // buyer.
-func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(buyer string))) {
+func Run(t *testing.T, open func(t *testing.T) (store storage.Store, refuse func(buyer string))) {
 	tests := map[string]func(*testing.T, *bench){
 		"sales":                   testSales,
 		"sales that differ":       testDiffering,
@@ -71,7 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 
 type bench struct {
 	t *testing.T
-	orders.Store
+	storage.Store
 	refuse func(buyer string)
 	sale   orders.Sale
 	placed int
@@ -97,7 +98,7 @@ func (b *bench) put() {
 
 // all returns all sales.
 func (b *bench) all() ([]orders.Sale, error) {
-	names, err := b.Differing(b.t.Context(), orders.NewKnownSales(nil))
+	names, err := b.Differing(b.t.Context(), storage.NewKnownSales(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (b *bench) reservation(units ...int) orders.Reservation {
 	}
 }
 
-func (b *bench) commit(batch ...orders.Reservation) []orders.Verdict {
+func (b *bench) commit(batch ...orders.Reservation) []storage.Verdict {
 	b.t.Helper()
 	verdicts, err := b.Commit(b.t.Context(), batch)
 	b.must(err)
@@ -170,6 +171,6 @@ func (b *bench) find(id orders.ID) (o orders.Order, ok bool) {
 }
 
 var (
-	confirmed = orders.Verdict{Status: orders.StatusConfirmed}
-	repeated  = orders.Verdict{Status: orders.StatusConfirmed, Repeated: true}
+	confirmed = storage.Verdict{Status: orders.StatusConfirmed}
+	repeated  = storage.Verdict{Status: orders.StatusConfirmed, Repeated: true}
 )

@@ -8,7 +8,7 @@ end
 
 -- acquire KEY WEIGHT WAIT ATTEMPT HOLDER SEMAPHORES…: grants a permit in each of the semaphores or in none. With WAIT 1 it queues if none is
 -- free. It is idempotent, and is repeated after a "come" message: a holder gets its permit again, a waiter keeps its place. ATTEMPT numbers
--- the calls in a process and is the same in repetitions; it is 1 for a key that nobody else has.
+-- the calls in a process and is the same in repetitions; it is 1 for a key that no other request has.
 --
 -- Replies granted, token, lease · waiting or full, position, expected wait, µs until a lease may end, 1 if it was not in the queue ·
 -- unknown, too_heavy or conflict, name

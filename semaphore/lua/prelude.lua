@@ -128,13 +128,13 @@ end
 
 local function alive(s, e)
   if e.process == process then return true end
-  local heard = s.alive[e.process]
-  if heard == nil then
+  local recent = s.alive[e.process]
+  if recent == nil then
     local at = call('ZSCORE', s.keys.processes, e.process)
-    heard = at and math.abs(now - at) < SILENT_AFTER or false
-    s.alive[e.process] = heard
+    recent = at and math.abs(now - at) < SILENT_AFTER or false
+    s.alive[e.process] = recent
   end
-  return heard
+  return recent
 end
 
 -- expire removes holders whose lease has ended, or who did not claim their permit in time.

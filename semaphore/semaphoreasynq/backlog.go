@@ -83,7 +83,7 @@ func (b *backlog) remove(at *list.Element) {
 }
 
 // add adds a task unless it is there already, and returns the delay of its retry.
-func (b *backlog) add(id taskID, full *semaphore.CapacityError, now time.Time) time.Duration {
+func (b *backlog) add(id taskID, full *semaphore.Refusal, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for first := b.order.Front(); first != nil && now.Sub(first.Value.(*delayed).back) > forgetAfter; first = b.order.Front() {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-func queued(position int, wait time.Duration) *semaphore.CapacityError {
-	return &semaphore.CapacityError{Position: position, Wait: wait}
+func queued(position int, wait time.Duration) *semaphore.Refusal {
+	return &semaphore.Refusal{Position: position, Wait: wait}
 }
 
 // between fails unless d is least to half as long again.

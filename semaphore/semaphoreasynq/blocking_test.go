@@ -23,8 +23,8 @@ func TestBlockingTaskIsNotOvertaken(t *testing.T) {
 	for range 10 { // so that a place in the queue takes ten times as long as a task waits that does not block
 		others.Go(func() {
 			for ctx.Err() == nil {
-				permit, err := sem.Acquire(ctx)
-				if err != nil {
+				permit, _, _ := sem.Acquire(ctx)
+				if permit == nil { // ctx has ended
 					return
 				}
 				_ = last(ctx, 50*time.Millisecond)
@@ -59,7 +59,7 @@ func TestBlockingTaskIsNotOvertaken(t *testing.T) {
 func TestBlockingEnds(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
-	permit, err := sem.Acquire(t.Context())
+	permit, _, err := sem.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

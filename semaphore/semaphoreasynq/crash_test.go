@@ -51,7 +51,7 @@ func TestKilledWorkerFreesItsPermits(t *testing.T) {
 	}
 	killed := time.Now()
 	for range 2 {
-		permit, err := sem.Acquire(t.Context())
+		permit, _, err := sem.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,9 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer reports.Close()
+	running, stop := context.WithCancel(context.Background())
+	defer stop()
+	go reports.Run(running) //nolint:errcheck // it returns nil when running ends
 
 	srv := asynq.NewServerFromRedisClient(rdb, semaphoreasynq.Config(asynq.Config{Concurrency: 10, LogLevel: asynq.FatalLevel}))
 	mux := asynq.NewServeMux()

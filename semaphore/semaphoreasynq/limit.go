@@ -1,6 +1,7 @@
 package semaphoreasynq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,9 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -19,7 +20,7 @@ type Options struct {
 	// Queue is the Redis client of Asynq's queues. If set, a permit released in this process wakes the task that was put back first,
 	// which then runs before all pending ones. With nil, tasks return only when their delay ends; delays are whole seconds, so permits
 	// may stay idle that long.
-	Queue redis.Scripter
+	Queue redisscript.Client
 	// Types are the task types that need a permit. Empty means all.
 	Types []string
 	// Wait is how long a task waits in its worker before it is put back. 0 means 50 ms.
@@ -44,7 +45,7 @@ const (
 
 // Limit makes tasks of these types wait for a permit of sem; other tasks run at once. No types means all. The server needs Config. For
 // queue see Options.Queue.
-func Limit(sem *semaphore.Semaphore, queue redis.Scripter, types ...string) asynq.MiddlewareFunc {
+func Limit(sem *semaphore.Semaphore, queue redisscript.Client, types ...string) asynq.MiddlewareFunc {
 	return LimitWith(sem, Options{Queue: queue, Types: types})
 }
 
@@ -113,21 +114,27 @@ func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphor
 	id := idOf(ctx)
 	waiting, cancel := l.waiting(ctx, l.backlog.returned(id))
 	defer cancel()
-	permit, err := l.sem.AcquireWith(waiting, req)
-	var full *semaphore.CapacityError
+	permit, full, err := l.sem.AcquireWith(waiting, req)
 	switch {
-	case err == nil:
+	case permit != nil:
 		l.backlog.drop(id)
 		return permit, nil
 	case errors.Is(err, semaphore.ErrInvalid):
 		l.backlog.drop(id)
 		return nil, err // waiting does not help, whatever the cause
 	case ctx.Err() != nil:
-		return nil, err // the task was cancelled or timed out: Asynq handles it
-	case !errors.As(err, &full):
-		full = &semaphore.CapacityError{} // unknown outcome: put back as if there were no permit, so that the tasks return one by one
+		return nil, cmp.Or(err, ctx.Err()) // the task was cancelled or timed out: Asynq handles it
+	case full != nil:
+		err = l.atCapacity(full)
+	default:
+		full = &semaphore.Refusal{} // unknown outcome: put back as if there were no permit, so that the tasks return one by one
 	}
 	return nil, &putBack{err, l.backlog.add(id, full, time.Now())}
+}
+
+// atCapacity returns the error of a task that got no permit.
+func (l *limiter) atCapacity(full *semaphore.Refusal) error {
+	return fmt.Errorf("semaphore: %s is at capacity, position %d", l.sem.Name(), full.Position)
 }
 
 // waiting returns the context for waiting for a permit.
@@ -156,9 +163,12 @@ func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.
 	}
 	defer cancel()
 	for {
-		permit, err := l.sem.AcquireWith(waiting, req)
-		if err == nil || errors.Is(err, semaphore.ErrInvalid) {
+		permit, full, err := l.sem.AcquireWith(waiting, req)
+		switch {
+		case permit != nil || errors.Is(err, semaphore.ErrInvalid):
 			return permit, err
+		case full != nil:
+			err = l.atCapacity(full)
 		}
 		if !periodic.Pause(waiting, retryPause) {
 			return nil, fmt.Errorf("semaphoreasynq: no permit in time for a task that cannot be put back, because it has no retries left; "+

@@ -64,7 +64,7 @@ func TestPutBackIsNoFailure(t *testing.T) {
 	t.Parallel()
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
-	permit, err := sem.Acquire(t.Context())
+	permit, _, err := sem.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestTaskWithoutRetriesWaitsInItsWorker(t *testing.T) {
 	t.Parallel()
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
-	permit, err := sem.Acquire(t.Context())
+	permit, _, err := sem.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,9 @@ func open(t *testing.T, url string, limit int, lease time.Duration) *semaphore.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { sem.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = sem.Run(ctx) }()
 	return sem
 }
 

@@ -2,16 +2,17 @@ package semaphoreasynq
 
 import (
 	"context"
-	_ "embed" // of wake.lua
+	"embed"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/asynqkeys"
 	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed wake.lua
-var wakeText string
+var files embed.FS
 
-var wakeScript = redisscript.Repeatable(wakeText)
+var wakeScript = redisscript.Repeatable("semaphore wake", redisscript.Join(files, "wake"))
 
 const (
 	maxCandidates = 20          // candidates examined to wake one task
@@ -27,19 +28,15 @@ func (l *limiter) wake(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeTimeout)
 	defer cancel()
-	// Asynq's own keys, as in its internal/base. RunTask of its Inspector is unsuitable: it would also run completed, archived or
-	// scheduled tasks.
-	prefix := "asynq:{" + ids[0].queue + "}:"
-	keys, args := []string{prefix + "retry", prefix + "pending"}, []any{now.UnixNano()}
+	// RunTask of Asynq's Inspector is unsuitable: it would also run completed, archived or scheduled tasks.
+	queue := ids[0].queue
+	keys, args := []string{asynqkeys.Key(queue, "retry"), asynqkeys.Key(queue, "pending")}, []any{now.UnixNano()}
 	for _, id := range ids {
-		keys, args = append(keys, prefix+"t:"+id.id), append(args, id.id)
+		keys, args = append(keys, asynqkeys.Key(queue, "t:"+id.id)), append(args, id.id)
 	}
-	replies, err := wakeScript.Run(ctx, l.opts.Queue, keys, args...).StringSlice()
-	if err != nil {
-		return
-	}
-	for i, word := range replies {
-		switch word {
+	reply := wakeScript.Run(ctx, l.opts.Queue, keys, args...)
+	for i := 0; reply.Len() > 0 && i < len(ids); i++ {
+		switch reply.Text() {
 		case "woken":
 			l.backlog.woken(ids[i], now)
 		case "gone":

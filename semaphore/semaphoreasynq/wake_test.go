@@ -19,7 +19,7 @@ import (
 func TestWakingRunsNothingAgain(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
-	permit, err := sem.Acquire(t.Context())
+	permit, _, err := sem.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestWakingRunsNothingAgain(t *testing.T) {
 func TestWakingLeavesFailuresAlone(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
-	permit, err := sem.Acquire(t.Context())
+	permit, _, err := sem.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,9 @@
 // handler at once than its limit.
 //
 //	reports, err := semaphore.New(rdb, "report", semaphore.Options{Limit: 2})
+//	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+//	defer stop() // after the server has shut down: a permit that is held when Run ends lasts for its lease
+//	go reports.Run(running)
 //	e.GET("/report.csv", writeReport, semaphoreecho.Limit(reports, 5*time.Second))
 //
 // # Model

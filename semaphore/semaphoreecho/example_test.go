@@ -28,7 +28,9 @@ func ExampleLimit() {
 	if err != nil {
 		panic(err)
 	}
-	defer reports.Close()
+	running, stop := context.WithCancel(context.Background())
+	defer stop()
+	go reports.Run(running) //nolint:errcheck // it returns nil when running ends
 
 	e := echo.New()
 	e.GET("/report.csv", func(c echo.Context) error {
@@ -56,7 +58,9 @@ func ExampleLimitWith() {
 	if err != nil {
 		panic(err)
 	}
-	defer set.Close()
+	running, stop := context.WithCancel(context.Background())
+	defer stop()
+	go set.Run(running) //nolint:errcheck // it returns nil when running ends
 	reports, err := set.Semaphore("report")
 	if err != nil {
 		panic(err)

@@ -21,7 +21,7 @@ type Config struct {
 	// Try are ignored, because two requests must never share a permit. An error goes to Echo's error handler. nil acquires one permit.
 	Request func(echo.Context) (semaphore.Request, error)
 	// Refuse answers a request that got no permit. nil means the package's function Refuse.
-	Refuse func(echo.Context, *semaphore.CapacityError) error
+	Refuse func(echo.Context, *semaphore.Refusal) error
 }
 
 // Limit passes a request to the handler when it has a permit of sem, for which it waits at most the given time.
@@ -43,10 +43,9 @@ func LimitWith(sem *semaphore.Semaphore, cfg Config) echo.MiddlewareFunc {
 			if err != nil {
 				return err
 			}
-			permit, err := acquire(c.Request().Context(), sem, req, cfg.Wait)
-			var full *semaphore.CapacityError
+			permit, full, err := acquire(c.Request().Context(), sem, req, cfg.Wait)
 			switch {
-			case errors.As(err, &full):
+			case full != nil:
 				return cfg.Refuse(c, full)
 			case errors.Is(err, semaphore.ErrInvalid):
 				return err // an error in the program, not a temporary one
@@ -58,7 +57,7 @@ func LimitWith(sem *semaphore.Semaphore, cfg Config) echo.MiddlewareFunc {
 	}
 }
 
-func acquire(ctx context.Context, sem *semaphore.Semaphore, req semaphore.Request, wait time.Duration) (*semaphore.Permit, error) {
+func acquire(ctx context.Context, sem *semaphore.Semaphore, req semaphore.Request, wait time.Duration) (*semaphore.Permit, *semaphore.Refusal, error) {
 	req.ID, req.Try = "", wait <= 0
 	if !req.Try {
 		var cancel context.CancelFunc
@@ -98,7 +97,7 @@ func unavailable(c echo.Context, err error) error {
 }
 
 // Refuse answers with the problem temporary-reduced-capacity.
-func Refuse(c echo.Context, full *semaphore.CapacityError) error {
+func Refuse(c echo.Context, full *semaphore.Refusal) error {
 	c.Response().Header().Set("Retry-After", strconv.FormatInt(max(1, int64((full.Wait+time.Second-1)/time.Second)), 10))
 	return httpproblem.Problem{
 		Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",

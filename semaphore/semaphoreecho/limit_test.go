@@ -39,7 +39,9 @@ func open(t *testing.T, url string, limit int) *semaphore.Semaphore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { sem.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = sem.Run(ctx) }()
 	return sem
 }
 
@@ -124,7 +126,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	sem := open(t, testenv.Redis(t), 1)
 	for name, wait := range map[string]time.Duration{"at once": 0, "after waiting": 20 * time.Millisecond} {
-		permit, err := sem.Acquire(t.Context())
+		permit, _, err := sem.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +150,7 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 	for wait, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", time.Minute: "60"} {
 		w := httptest.NewRecorder()
 		c := echo.New().NewContext(httptest.NewRequest(http.MethodGet, "/x", nil), w)
-		if err := semaphoreecho.Refuse(c, &semaphore.CapacityError{Position: 7, Wait: wait}); err != nil {
+		if err := semaphoreecho.Refuse(c, &semaphore.Refusal{Position: 7, Wait: wait}); err != nil {
 			t.Error(err)
 		}
 		var p struct{ Position int }

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// runtimeStage is what the Dockerfile says about the image. The released image takes it from there, so that both run alike.
+// runtimeStage is the image's part of the Dockerfile. The released image takes it from there, so that both run alike.
 type runtimeStage struct {
 	toolchain string // of the build stage, such as go1.26.8
 	config    v1.Config

@@ -1,8 +1,8 @@
 package memorystore
 
 import (
+	"github.com/tidegate/tidegate/admission/internal/algorithm"
 	"github.com/tidegate/tidegate/admission/store"
-	"github.com/tidegate/tidegate/admission/store/internal/algorithm"
 )
 
 // A counter is the state of one tally, or the recorded answers to a subject's requests. The zero value has counted nothing.
@@ -15,6 +15,7 @@ type counter struct {
 	answers *answers // nil, except under a Tally.Records
 	place   int32    // position in the shard's queue, from 1; 0: not queued
 	used    uint8    // used share of the limit at the last count, in 1/255; 0 for answers
+	_       [24]byte
 }
 
 // measure sets used to the share of t's limit in use at now.

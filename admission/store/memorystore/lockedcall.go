@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidegate/tidegate/admission/internal/algorithm"
 	"github.com/tidegate/tidegate/admission/store"
-	"github.com/tidegate/tidegate/admission/store/internal/algorithm"
 )
 
 // A lockedCall is one call that holds the locks of its shards.

@@ -92,7 +92,7 @@ func (s *Store) Decide(_ context.Context, call store.Call) ([]store.Count, error
 	t.runLocked()
 	if call.Channel != "" && (call.Mode == store.Refund || call.Mode == store.Reset || call.Mode == store.Erase) {
 		for i := range call.Tallies {
-			if subject := call.Tallies[i].Subject; !told(call.Tallies[:i], subject) {
+			if subject := call.Tallies[i].Subject; !hasSubject(call.Tallies[:i], subject) {
 				s.hub.Publish(call.Channel, subject)
 			}
 		}
@@ -104,8 +104,8 @@ func (s *Store) Decide(_ context.Context, call store.Call) ([]store.Count, error
 func (s *Store) Bans() bans.Store { return s.bans }
 
 // Listen implements store.Store.
-func (s *Store) Listen(ctx context.Context, channel string, heard func(subject string)) error {
-	return s.hub.Listen(ctx, channel, heard)
+func (s *Store) Listen(ctx context.Context, channel string, receive func(subject string)) error {
+	return s.hub.Listen(ctx, channel, receive)
 }
 
 // room returns a zero count for each tally.
@@ -118,8 +118,8 @@ func room(call *store.Call) []store.Count {
 	return make([]store.Count, len(call.Tallies))
 }
 
-// told reports whether one of the tallies has this subject.
-func told(tallies []store.Tally, subject string) bool {
+// hasSubject reports whether one of the tallies has this subject.
+func hasSubject(tallies []store.Tally, subject string) bool {
 	for i := range tallies {
 		if tallies[i].Subject == subject {
 			return true

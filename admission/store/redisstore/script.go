@@ -4,12 +4,12 @@ import (
 	"context"
 	"embed"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/admission/internal/algorithm"
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/redisscript"
 )
@@ -17,51 +17,48 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// A scriptParts is the set of parts that a script needs besides prelude.lua and decide.lua: one bit for each file of luaParts.
-type scriptParts uint8
-
-// luaParts are in the order in which they are joined: two_stage uses two parts before it.
-var luaParts = [...]string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "two_stage", "strikes", "requests"}
+// A scriptParts is the set of parts that a script needs besides prelude.lua and decide.lua: one bit for each algorithm, by its place in
+// store.Algorithms, and those below.
+type scriptParts uint32
 
 const (
-	withLog scriptParts = 1 << iota
-	withCounter
-	withFixed
-	withGCRA
-	withBase
-	withStrikes
+	withStrikes scriptParts = 1 << (30 + iota)
 	withRequests
 )
 
+// withAlgorithm returns the parts of an algorithm.
+func withAlgorithm(name store.Algorithm) scriptParts { return 1 << algorithm.Index(name) }
+
+// names returns the files of the parts in the order in which they are joined. Algorithms come after those that they use.
+func (p scriptParts) names() []string {
+	names := []string{"try", "lua/prelude"}
+	for i, name := range store.Algorithms {
+		if p&(1<<i) != 0 {
+			names = append(names, "lua/"+string(name))
+		}
+	}
+	if p&withStrikes != 0 {
+		names = append(names, "lua/strikes")
+	}
+	if p&withRequests != 0 {
+		names = append(names, "lua/requests")
+	}
+	return append(names, "lua/decide")
+}
+
 var (
 	scriptsMu sync.Mutex
-	scripts   = map[scriptParts]redisscript.Script{} // guarded by scriptsMu
+	scripts   = map[scriptParts]*redisscript.Script{} // guarded by scriptsMu
 )
 
 // scriptOf returns the script decide with the given parts: short scripts run faster.
-func scriptOf(parts scriptParts) redisscript.Script {
+func scriptOf(parts scriptParts) *redisscript.Script {
 	scriptsMu.Lock()
 	defer scriptsMu.Unlock()
 	if s, ok := scripts[parts]; ok {
 		return s
 	}
-	names := []string{"prelude"}
-	for i, name := range luaParts {
-		if parts&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	var b strings.Builder
-	b.WriteString(redisscript.Try)
-	for _, name := range append(names, "decide") {
-		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // the files are embedded and tested
-		}
-		b.Write(text)
-		b.WriteByte('\n')
-	}
-	s := redisscript.New(b.String(), "GET", "GETRANGE", "HGET", "HKEYS", "HLEN", "PTTL", "STRLEN")
+	s := redisscript.New("admission decide", redisscript.Join(luaFiles, parts.names()...), "GET", "GETRANGE", "HGET", "HKEYS", "HLEN", "PTTL", "STRLEN")
 	scripts[parts] = s
 	return s
 }
@@ -76,21 +73,12 @@ const (
 
 // partsFor returns the parts of the script that t needs.
 func partsFor(t *store.Tally, withID bool) scriptParts {
-	var parts scriptParts
-	switch t.Algorithm {
-	case store.SlidingCounter:
-		parts = withCounter
-	case store.FixedWindow:
-		parts = withFixed
-	case store.GCRA:
-		parts = withGCRA
-	case store.TwoStage:
-		parts = withBase | withFixed | withLog
-	default:
-		parts = withLog
+	parts := withAlgorithm(t.Algorithm)
+	for _, name := range algorithm.Of(t.Algorithm).Uses {
+		parts |= withAlgorithm(name)
 	}
 	if t.Strikes != nil {
-		parts |= withStrikes | withLog
+		parts |= withStrikes | withAlgorithm(store.SlidingLog)
 	}
 	if withID {
 		parts |= withRequests
@@ -127,15 +115,17 @@ func pack(b []byte, c *store.Call, now int64, about time.Time) []byte {
 		b = binary.BigEndian.AppendUint32(b, uint32(t.Limit))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Window.Length.Microseconds()))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Stamp))
-		switch t.Algorithm {
-		case store.FixedWindow:
-			b = packSpan(b, &t.Window, about)
-		case store.GCRA:
+		a := algorithm.Of(t.Algorithm)
+		if a.Burst {
 			b = binary.BigEndian.AppendUint32(b, uint32(t.Burst))
-		case store.TwoStage:
+		}
+		if a.Base {
 			b = binary.BigEndian.AppendUint32(b, uint32(t.Base.Limit))
 			b = binary.BigEndian.AppendUint64(b, uint64(t.Base.Window.Length.Microseconds()))
 			b = packSpan(b, &t.Base.Window, about)
+		}
+		if a.Calendar {
+			b = packSpan(b, &t.Window, about)
 		}
 		if t.Strikes != nil {
 			refusals := t.Refusals
@@ -166,7 +156,7 @@ func appendKeys(args []any, c *store.Call) []any {
 	for i := range c.Tallies {
 		t := &c.Tallies[i]
 		args = append(args, t.Key)
-		if t.Algorithm == store.TwoStage {
+		if algorithm.Of(t.Algorithm).Base {
 			args = append(args, t.Base.Key)
 		}
 		if t.Strikes != nil {
@@ -179,8 +169,8 @@ func appendKeys(args []any, c *store.Call) []any {
 	return args
 }
 
-// runScript runs decide.lua once for all calls and returns one reply for each.
-func runScript(ctx context.Context, rdb redisscript.Client, calls []*asked, now int64, about time.Time) ([]any, error) {
+// runScript runs decide.lua once for all calls, and returns a list with one reply for each.
+func runScript(ctx context.Context, rdb redisscript.Client, calls []*asked, now int64, about time.Time) redisscript.Reply {
 	var parts scriptParts
 	args := make([]any, 3, 3+8*len(calls))
 	for _, a := range calls {
@@ -196,31 +186,22 @@ func runScript(ctx context.Context, rdb redisscript.Client, calls []*asked, now 
 		c := &a.In
 		args = append(args, pack(make([]byte, 0, 64*len(c.Tallies)), c, now, about), c.Request, c.Channel)
 	}
-	reply, err := scriptOf(parts).Do(ctx, rdb, args)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(reply) != len(calls):
-		return nil, fmt.Errorf("%w: %d replies to %d calls", errReply, len(reply), len(calls))
-	}
-	return reply, nil
+	return scriptOf(parts).Do(ctx, rdb, args)
 }
-
-var errReply = errors.New("unexpected reply of the script")
 
 // A wrongSpan means that Redis' clock is outside the calendar spans sent: the script did nothing.
 type wrongSpan struct{ now time.Time }
 
 func (wrongSpan) Error() string { return "the calendar's spans do not hold Redis' time" }
 
-// decodeCounts decodes the script's reply for n tallies. known marks those that were answered from a record.
+// decodeCounts decodes the script's reply for n tallies. known flags those that were answered from a record.
 func decodeCounts(reply any, n int) (counts []store.Count, known []bool, err error) {
 	if err, ok := reply.(error); ok {
 		return nil, nil, err
 	}
 	text, ok := reply.(string)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: %v", errReply, reply)
+		return nil, nil, fmt.Errorf("%w: %v", redisscript.ErrReply, reply)
 	}
 	const numbers = 4 + 8 + 8 + 8 + 8 + 1
 	counts = make([]store.Count, n)
@@ -230,7 +211,7 @@ func decodeCounts(reply any, n int) (counts []store.Count, known []bool, err err
 			return nil, nil, wrongSpan{time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest))))}
 		}
 		if !ok || len(rest) < numbers {
-			return nil, nil, fmt.Errorf("%w: %q", errReply, text)
+			return nil, nil, fmt.Errorf("%w: %q", redisscript.ErrReply, text)
 		}
 		var b [numbers]byte
 		text = rest[copy(b[:], rest):]
@@ -240,7 +221,7 @@ func decodeCounts(reply any, n int) (counts []store.Count, known []bool, err err
 		case store.RateLimited, store.CostAboveLimit:
 			c.Reason = reason
 		default:
-			return nil, nil, fmt.Errorf("%w: %q", errReply, word)
+			return nil, nil, fmt.Errorf("%w: %q", redisscript.ErrReply, word)
 		}
 		c.Remaining = int(binary.BigEndian.Uint32(b[:]))
 		c.RetryAfter = time.Duration(binary.BigEndian.Uint64(b[4:])) * time.Microsecond
@@ -256,7 +237,7 @@ func decodeCounts(reply any, n int) (counts []store.Count, known []bool, err err
 		}
 	}
 	if text != "" {
-		return nil, nil, fmt.Errorf("%w: %q is left", errReply, text)
+		return nil, nil, fmt.Errorf("%w: %q is left", redisscript.ErrReply, text)
 	}
 	return counts, known, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/internal/pubsub"
 	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
@@ -89,13 +90,15 @@ func (s *Store) run(ctx context.Context, calls []*asked) {
 		if s.now != nil {
 			now = s.now()
 		}
-		replies, err := runScript(ctx, s.rdb, calls, now, about)
+		reply := runScript(ctx, s.rdb, calls, now, about)
+		_ = reply.Expect(len(calls))
 		var again []*asked
-		for i, a := range calls {
-			if a.Err = err; err != nil {
+		for _, a := range calls {
+			value := reply.Next()
+			if a.Err = reply.Err(); a.Err != nil {
 				continue
 			}
-			a.Out.counts, a.Out.known, a.Err = decodeCounts(replies[i], len(a.In.Tallies))
+			a.Out.counts, a.Out.known, a.Err = decodeCounts(value, len(a.In.Tallies))
 			var wrong wrongSpan
 			if errors.As(a.Err, &wrong) && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))
@@ -110,8 +113,8 @@ func (s *Store) run(ctx context.Context, calls []*asked) {
 func (s *Store) Bans() bans.Store { return s.bans }
 
 // Listen implements store.Store. On a Client without Pub/Sub it only waits. The error is the connection's.
-func (s *Store) Listen(ctx context.Context, channel string, heard func(subject string)) error {
-	if err := redisscript.Listen(ctx, s.rdb, channel, heard); err != nil {
+func (s *Store) Listen(ctx context.Context, channel string, receive func(subject string)) error {
+	if err := pubsub.Listen(ctx, pubsub.Of(s.rdb), channel, receive); err != nil {
 		return fmt.Errorf("redisstore: %w", err)
 	}
 	return nil

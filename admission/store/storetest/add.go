@@ -114,11 +114,11 @@ func testAddCountsInEveryTally(t *testing.T, open Opener) {
 	shadow := d.TallyOf("cat", store.FixedWindow, 1, sec)
 	shadow.Shadow = true
 	d.One(doCharge, shadow)
-	nobody := d.TallyOf("dan", store.FixedWindow, 0, sec)
+	zero := d.TallyOf("dan", store.FixedWindow, 0, sec)
 	struck := striking(d.TallyOf("eve", store.FixedWindow, 1, sec), 1, sec)
 	d.One(doCharge, struck)
 
-	all := append(d.All(5, sec), full, shadow, nobody, struck)
+	all := append(d.All(5, sec), full, shadow, zero, struck)
 	for i, c := range d.Do(doAdd, all...) {
 		want := 4
 		if i >= len(all)-4 {
@@ -131,7 +131,7 @@ func testAddCountsInEveryTally(t *testing.T, open Opener) {
 	for _, c := range []struct {
 		tally store.Tally
 		want  int
-	}{{full, 8}, {shadow, 8}, {nobody, 10}, {struck, 8}} {
+	}{{full, 8}, {shadow, 8}, {zero, 10}, {struck, 8}} {
 		c.tally.Limit = 10
 		if left := d.Left(c.tally); left != c.want {
 			t.Errorf("of 10 of %s %d are left, want %d", c.tally.Subject, left, c.want)
@@ -141,8 +141,8 @@ func testAddCountsInEveryTally(t *testing.T, open Opener) {
 
 func testEraseTakesFromEveryLogAndNothingElse(t *testing.T, open Opener) {
 	d := newDesk(t, open)
-	bobs, nobody := d.TallyOf("bob", store.SlidingLog, 5, sec), d.TallyOf("cat", store.SlidingLog, 5, sec)
-	all := append(d.All(5, sec), bobs, nobody)
+	bobs, zero := d.TallyOf("bob", store.SlidingLog, 5, sec), d.TallyOf("cat", store.SlidingLog, 5, sec)
+	all := append(d.All(5, sec), bobs, zero)
 	d.Do(doAdd, all...)
 	d.Do(doAdd, all...)
 	all[len(all)-1].Limit = 0

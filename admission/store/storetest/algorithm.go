@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	admitted = store.Reason("")
-	limited  = store.RateLimited
-	tooMuch  = store.CostAboveLimit
-	doCharge = store.Charge
-	doCheck  = store.Check
-	doRefund = store.Refund
-	doReset  = store.Reset
-	doReject = store.Reject
-	doAdd    = store.Add
-	doErase  = store.Erase
-	sec      = time.Second
-	ms       = time.Millisecond
-	µs       = time.Microsecond
-	patience = 10 * time.Second
+	admitted    = store.Reason("")
+	limited     = store.RateLimited
+	tooMuch     = store.CostAboveLimit
+	doCharge    = store.Charge
+	doCheck     = store.Check
+	doRefund    = store.Refund
+	doReset     = store.Reset
+	doReject    = store.Reject
+	doAdd       = store.Add
+	doErase     = store.Erase
+	sec         = time.Second
+	ms          = time.Millisecond
+	µs          = time.Microsecond
+	callTimeout = 10 * time.Second
 )
 
 // A turn is what a store is asked at a time, and how the tally should stand then; after a refund, how one unit would. Times are ms.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/admission/internal/algorithm"
 	"github.com/tidegate/tidegate/admission/store"
 )
 
@@ -57,7 +58,7 @@ func rejecting(t store.Tally) store.Tally { t.CountRejected = true; return t }
 // Ask puts a call to the store.
 func (d *Desk) Ask(call store.Call) []store.Count {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.Context(), callTimeout)
 	defer cancel()
 	counts, err := d.Store.Decide(ctx, call)
 	if err != nil || len(counts) != len(call.Tallies) {
@@ -93,10 +94,13 @@ func (d *Desk) Left(t store.Tally) int {
 
 // All returns a tally of each algorithm that counts, with limit units in window and no more at once.
 func (d *Desk) All(limit int, window time.Duration) []store.Tally {
-	two := d.Tally(store.TwoStage, limit, window)
-	return []store.Tally{
-		d.Tally(store.SlidingLog, limit, window), d.Tally(store.SlidingCounter, limit, window),
-		d.Tally(store.FixedWindow, limit, window), d.Tally(store.GCRA, limit, window),
-		based(two, 0, window), // a base of nothing leaves the log
+	var all []store.Tally
+	for _, name := range store.Algorithms {
+		tally := d.Tally(name, limit, window)
+		if algorithm.Of(name).Base {
+			tally = based(tally, 0, window) // a base of nothing leaves the log
+		}
+		all = append(all, tally)
 	}
+	return all
 }

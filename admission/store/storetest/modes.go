@@ -36,7 +36,7 @@ func testAllOrNothingOfTallies(t *testing.T, open Opener) {
 }
 
 // P6: refused requests are not counted, except by rules with count_rejected: then in every window of that rule, once.
-func testRejectedUnitsCountWhereTheRuleSaysSo(t *testing.T, open Opener) {
+func testRejectedUnitsCountWithCountRejected(t *testing.T, open Opener) {
 	d := newDesk(t, open)
 	full := d.TallyOf("bob", store.SlidingLog, 1, sec)
 	d.One(doCharge, full)
@@ -173,26 +173,26 @@ func testExactlyTheLimitWhateverCounts(t *testing.T, open Opener) {
 			}
 		}
 		if n := d.Left(other); n != 5*limit {
-			t.Errorf("%d left of a counter that nobody asked", n)
+			t.Errorf("%d left of a counter that no call used", n)
 		}
 	}
 }
 
 // Refund, Reset and Erase notify every listener of the channel, once for each subject.
-func testListenersHear(t *testing.T, open Opener) {
+func testListenersReceive(t *testing.T, open Opener) {
 	d := newDesk(t, open)
 	channel := d.Namespace + ":taken-back"
 	ctx, stop := context.WithCancel(t.Context())
-	heard := make([]chan string, 3)
-	ended := make(chan error, len(heard))
-	for i := range heard {
-		heard[i] = make(chan string, 100)
+	received := make([]chan string, 3)
+	ended := make(chan error, len(received))
+	for i := range received {
+		received[i] = make(chan string, 100)
 		name := channel
 		if i == 2 {
 			name += "-of-others"
 		}
-		go func() { ended <- d.Store.Listen(ctx, name, func(subject string) { heard[i] <- subject }) }()
-		if subject := <-heard[i]; subject != "" {
+		go func() { ended <- d.Store.Listen(ctx, name, func(subject string) { received[i] <- subject }) }()
+		if subject := <-received[i]; subject != "" {
 			t.Fatalf("first %q, want that something may have been missed", subject)
 		}
 	}
@@ -208,22 +208,22 @@ func testListenersHear(t *testing.T, open Opener) {
 	d.Ask(store.Call{Mode: doAdd, Tallies: tallies, Channel: channel})
 	d.Ask(store.Call{Mode: doErase, Tallies: tallies, Channel: channel})
 	for i := range 2 {
-		got := []string{<-heard[i], <-heard[i], <-heard[i], <-heard[i], <-heard[i]}
+		got := []string{<-received[i], <-received[i], <-received[i], <-received[i], <-received[i]}
 		slices.Sort(got) // on a cluster they come from several servers
 		if diff := cmp.Diff([]string{"ann", "ann", "ann", "bob", "bob"}, got); diff != "" {
-			t.Errorf("listener %d heard (-want +got):\n%s", i, diff)
+			t.Errorf("listener %d received (-want +got):\n%s", i, diff)
 		}
 	}
 	stop()
-	for range heard {
+	for range received {
 		if err := <-ended; err != nil {
 			t.Errorf("Listen = %v", err)
 		}
 	}
 	d.Ask(store.Call{Mode: doReset, Tallies: tallies, Channel: channel})
-	for i := range heard {
-		if n := len(heard[i]); n > 0 {
-			t.Errorf("listener %d heard %d more", i, n)
+	for i := range received {
+		if n := len(received[i]); n > 0 {
+			t.Errorf("listener %d received %d more", i, n)
 		}
 	}
 }

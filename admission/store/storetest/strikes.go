@@ -45,8 +45,8 @@ func testStruckExactlyAtTheNth(t *testing.T, open Opener) {
 
 func testWhoStrikes(t *testing.T, open Opener) {
 	d := newDesk(t, open)
-	nobody := striking(d.TallyOf("nobody", store.SlidingLog, 0, sec), 1, sec)
-	if c := d.One(doCharge, nobody); c.Reason != tooMuch || !c.Struck {
+	zero := striking(d.TallyOf("zero", store.SlidingLog, 0, sec), 1, sec)
+	if c := d.One(doCharge, zero); c.Reason != tooMuch || !c.Struck {
 		t.Errorf("a limit of 0: %+v", c)
 	}
 	full := d.TallyOf("bob", store.SlidingLog, 1, sec)

@@ -292,7 +292,11 @@ func rooms(shop, back *caller) {
 		c.call("VwrWaitingNum", 200, event, "")
 		c.call("VwrWaitingNum", 400, object{"EventID": "none"}, "")
 		c.call("VwrPublicKey", 200, event, "")
-		place := object{"EventID": "door", "RequestID": id}
+		place, who := object{"EventID": "door", "RequestID": id}, object(nil)
+		if c == shop { // a user's request id is good for that user
+			who = object{"XUserID": "vwr-" + user}
+			place["XUserID"] = who["XUserID"]
+		}
 		c.call("VwrQueueNum", 200, place, "")
 		for range 200 {
 			if c.call("VwrQueuePosExpiry", 200, place, ""); c.wire.status == http.StatusOK {
@@ -302,7 +306,7 @@ func rooms(shop, back *caller) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		body := fmt.Sprintf(`{"event_id":"door","request_id":%q}`, id)
-		c.call("VwrGenerateToken", 200, nil, body)
+		c.call("VwrGenerateToken", 200, who, body)
 		if c == back {
 			c.call("VwrNumActiveTokens", 200, event, "")
 			c.call("VwrUpdateSession", 200, nil, strings.Replace(body, "{", `{"status":1,`, 1))

@@ -3,15 +3,19 @@ package admit
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 )
 
 // Modes of admit other than charging.
@@ -27,7 +31,7 @@ const atOnce = 32
 
 // Decisions are the handlers that decide requests. They are safe for concurrent use once their fields are set.
 type Decisions struct {
-	Gate    Gate
+	Gate    charge.Gate
 	Charger interface {
 		// Decide charges a request. A denial is not an error.
 		Decide(ctx context.Context, req admission.Request) (admission.Decision, error)
@@ -35,16 +39,37 @@ type Decisions struct {
 	Errors request.ErrorWriter
 }
 
-// Gate decides requests in other ways than charging them. What changes counts continues when ctx is cancelled.
-type Gate interface {
-	Check(ctx context.Context, req admission.Request) (admission.Decision, error)
-	RefundRequest(ctx context.Context, req admission.Request) (admission.Decision, error)
-	Reset(ctx context.Context, req admission.Request, rule string) (admission.Decision, error)
-	Explain(ctx context.Context, req admission.Request) (admission.Explanation, error)
+// Routes are the routes of decisions.
+func (h *Decisions) Routes() []route.Route {
+	return []route.Route{
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "admit", Method: http.MethodPost, Path: "/v1/admit", Summary: "Decide a request; a denial is an answer, too", Tags: tagDecisions,
+				MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 413, 415, 422, 503},
+			},
+			Roles: auth.ForServices,
+		}, h.Admit),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "admit-batch", Method: http.MethodPost, Path: "/v1/admit/batch", Summary: "Decide up to 100 requests, each by itself",
+				Tags: tagDecisions, MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422},
+			},
+			Roles: auth.ForServices,
+		}, h.Batch),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "explain", Method: http.MethodGet, Path: "/v1/explain", Summary: "Where a caller stands in every rule; nothing is charged",
+				Tags: tagDecisions, Errors: []int{401, 403, 422, 503}, RejectUnknownQueryParameters: true,
+			},
+			Roles: auth.ForReaders,
+		}, h.Explain),
+	}
 }
 
+var tagDecisions = []string{"Decisions"}
+
 type subject struct {
-	User    string  `json:"user,omitempty" maxLength:"255" doc:"Empty: nobody is named"`
+	User    string  `json:"user,omitempty" maxLength:"255" doc:"Empty: no user is named"`
 	IP      *string `json:"ip,omitempty" maxLength:"255" doc:"Of the client. Only the first 64 bits of an IPv6 address count"`
 	Device  string  `json:"device,omitempty" maxLength:"255"`
 	Session string  `json:"session,omitempty" maxLength:"255"`

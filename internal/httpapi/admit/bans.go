@@ -3,29 +3,63 @@ package admit
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 )
 
 // Bans are the handlers for bans. They are safe for concurrent use once their fields are set.
 type Bans struct {
-	Gate    BansGate
+	Gate    charge.Gate
 	History BanHistory // nil: no history
 	// Forgive deletes the failed logins that a target may have been banned for. Nil: not called.
 	Forgive func(ctx context.Context, target bans.Target) error
 }
 
-// BansGate has the bans in force.
-type BansGate interface {
-	Bans() []bans.Ban
-	Ban(ctx context.Context, order bans.Order) (bans.Ban, error)
-	Lift(ctx context.Context, target bans.Target) (ok bool, err error)
+// Routes are the routes of bans.
+func (h *Bans) Routes() []route.Route {
+	const one = "/v1/bans/{kind}/{value}"
+	tag := []string{"Bans"}
+	return []route.Route{
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "list-bans", Method: http.MethodGet, Path: "/v1/bans", Summary: "The bans in force", Tags: tag, Errors: []int{401, 403, 422},
+			},
+			Roles: auth.ForViewers,
+		}, h.List),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "put-ban", Method: http.MethodPut, Path: one, Summary: "Ban a user, address, network or device", Tags: tag,
+				MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
+			},
+			Roles: auth.ForOperators,
+		}, h.Put),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "delete-ban", Method: http.MethodDelete, Path: one, Summary: "Lift a ban, everywhere, and forget what failed to log in from the address", Tags: tag,
+				DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
+			},
+			Roles: auth.ForOperators,
+		}, h.Delete),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "ban-history", Method: http.MethodGet, Path: "/v1/bans/history", Summary: "Bans as they were made and lifted, the newest first",
+				Tags: tag, Errors: []int{401, 403, 422, 503},
+			},
+			Roles: auth.ForViewers,
+		}, h.ListHistory),
+	}
 }
 
 // BanHistory lists bans and their ends.
@@ -49,13 +83,13 @@ type BanView struct {
 
 func viewBan(b *bans.Ban) BanView {
 	return BanView{
-		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until), Times: b.Times,
+		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: response.Instant(b.Since), Until: response.Instant(b.Until), Times: b.Times,
 	}
 }
 
 // List lists the bans in force by kind and value.
-func (h *Bans) List(_ context.Context, in *paging.Paging) (*paging.Output[BanView], error) {
-	after, err := paging.ParseCursor(in.Cursor)
+func (h *Bans) List(_ context.Context, in *response.Paging) (*response.PageOutput[BanView], error) {
+	after, err := response.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +98,7 @@ func (h *Bans) List(_ context.Context, in *paging.Paging) (*paging.Output[BanVie
 	all := slices.DeleteFunc(h.Gate.Bans(), func(b bans.Ban) bool { return compareTargets(b.Target, last) <= 0 })
 	slices.SortFunc(all, func(x, y bans.Ban) int { return compareTargets(x.Target, y.Target) })
 	page := all[:min(len(all), in.Limit)]
-	return paging.Of(page, len(all) > in.Limit, viewBan, func(b *bans.Ban) []byte { return []byte(string(b.Kind) + " " + b.Value) }), nil
+	return response.PageOf(page, len(all) > in.Limit, viewBan, func(b *bans.Ban) []byte { return []byte(string(b.Kind) + " " + b.Value) }), nil
 }
 
 func compareTargets(x, y bans.Target) int {
@@ -87,10 +121,13 @@ func parseTarget(kind bans.Kind, value string) (bans.Target, error) {
 type putBanInput struct {
 	Kind  bans.Kind `path:"kind" enum:"user,ip,network,device"`
 	Value string    `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
-	Body  struct {
-		ForMS  int64  `json:"for_ms" minimum:"1" maximum:"316224000000" doc:"How long, from now; a ban in force is replaced"`
-		Reason string `json:"reason,omitempty" maxLength:"255" doc:"For other operators; the banned caller is not told"`
-	} `nameHint:"BanOrder"`
+	Body  BanOrder
+}
+
+// BanOrder is a ban that an operator makes.
+type BanOrder struct {
+	ForMS  int64  `json:"for_ms" minimum:"1" maximum:"316224000000" doc:"How long, from now; a ban in force is replaced"`
+	Reason string `json:"reason,omitempty" maxLength:"255" doc:"For other operators; the banned caller does not receive it"`
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -142,8 +179,8 @@ type banEventView struct {
 }
 
 // ListHistory lists bans and their ends, the newest first.
-func (h *Bans) ListHistory(ctx context.Context, in *paging.Paging) (*paging.Output[banEventView], error) {
-	return paging.History(*in, func(after string) ([]bans.Event, error) {
+func (h *Bans) ListHistory(ctx context.Context, in *response.Paging) (*response.PageOutput[banEventView], error) {
+	return response.HistoryPage(*in, func(after string) ([]bans.Event, error) {
 		if h.History == nil {
 			return nil, nil
 		}
@@ -152,7 +189,7 @@ func (h *Bans) ListHistory(ctx context.Context, in *paging.Paging) (*paging.Outp
 }
 
 func viewBanEvent(e *bans.Event) banEventView {
-	view := banEventView{BanView: viewBan(&e.Ban), ID: e.ID, At: jsontime.Instant(e.At), Event: "banned"}
+	view := banEventView{BanView: viewBan(&e.Ban), ID: e.ID, At: response.Instant(e.At), Event: "banned"}
 	if e.Lifted {
 		view.Event = "lifted"
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/admission/store"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 )
 
 // decisionView is a decision in a response.
@@ -52,8 +52,8 @@ type verdictView struct {
 func viewDecision(d *admission.Decision) decisionView {
 	return decisionView{
 		Admitted: d.Admitted, Action: d.Action, Reason: d.Reason, Rule: d.Rule, Limit: unitsOrNull(d.Limit), Remaining: unitsOrNull(d.Remaining),
-		RetryAfterMS: jsontime.CeilMS(d.RetryAfter), ResetAfterMS: jsontime.CeilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules), Version: d.Version,
-		At: jsontime.InstantOrNull(d.At), Degraded: d.Degraded,
+		RetryAfterMS: response.CeilMS(d.RetryAfter), ResetAfterMS: response.CeilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules), Version: d.Version,
+		At: response.InstantOrNull(d.At), Degraded: d.Degraded,
 	}
 }
 
@@ -62,8 +62,8 @@ func viewVerdicts(verdicts []admission.Verdict) []verdictView {
 	for i := range verdicts {
 		v := &verdicts[i]
 		views[i] = verdictView{
-			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: jsontime.CeilMS(v.Window), Admitted: v.Admitted, Action: v.Action,
-			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: jsontime.CeilMS(v.RetryAfter), ResetAfterMS: jsontime.CeilMS(v.ResetAfter),
+			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: response.CeilMS(v.Window), Admitted: v.Admitted, Action: v.Action,
+			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: response.CeilMS(v.RetryAfter), ResetAfterMS: response.CeilMS(v.ResetAfter),
 			Shadow: v.Shadow,
 		}
 	}

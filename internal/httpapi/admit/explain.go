@@ -21,8 +21,8 @@ type explainInput struct {
 	Attributes []string `query:"attribute,explode" maxItems:"64" doc:"NAME:VALUE of one that the rules look at; as often as there are"`
 }
 
-// standingView is an admission.RuleState in a response. The API description has a schema of this name.
-type standingView struct {
+// StandingView is an admission.RuleState in a response. The API description has a schema of this name.
+type StandingView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Rule    string        `json:"rule"`
@@ -33,14 +33,17 @@ type standingView struct {
 
 type explainOutput struct {
 	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		_ struct{} `additionalProperties:"true"`
+	Body         Explanation
+}
 
-		Version string         `json:"version" doc:"Of the rules"`
-		Ban     *BanView       `json:"ban,omitempty" doc:"In force"`
-		Allowed string         `json:"allowed,omitempty" doc:"The list that keeps the caller from being banned"`
-		Rules   []standingView `json:"rules"`
-	} `nameHint:"Explanation"`
+// Explanation is an admission.Explanation in a response.
+type Explanation struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Version string         `json:"version" doc:"Of the rules"`
+	Ban     *BanView       `json:"ban,omitempty" doc:"In force"`
+	Allowed string         `json:"allowed,omitempty" doc:"The list that keeps the caller from being banned"`
+	Rules   []StandingView `json:"rules"`
 }
 
 // Explain returns a caller's state in every rule, and charges nothing.
@@ -76,13 +79,13 @@ func (h *Decisions) Explain(ctx context.Context, in *explainInput) (*explainOutp
 		return nil, err
 	}
 	out := &explainOutput{CacheControl: "no-store"}
-	out.Body.Version, out.Body.Allowed, out.Body.Rules = e.Version, e.Allowed, make([]standingView, len(e.Rules))
+	out.Body.Version, out.Body.Allowed, out.Body.Rules = e.Version, e.Allowed, make([]StandingView, len(e.Rules))
 	if e.Ban != nil {
 		ban := viewBan(e.Ban)
 		out.Body.Ban = &ban
 	}
 	for i, s := range e.Rules {
-		out.Body.Rules[i] = standingView{Rule: s.Rule, Applies: s.Applies, Why: s.Reason, Windows: viewVerdicts(s.Windows)}
+		out.Body.Rules[i] = StandingView{Rule: s.Rule, Applies: s.Applies, Why: s.Reason, Windows: viewVerdicts(s.Windows)}
 	}
 	return out, nil
 }

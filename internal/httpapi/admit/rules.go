@@ -4,39 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/goccy/go-yaml"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 )
 
 // Rules are the handlers for the rules. They are safe for concurrent use once their fields are set.
 type Rules struct {
-	Gate RulesGate
+	Gate charge.Gate
 	// Reloaded is called after the rules file was loaded, with what else it declares. Nil: not called.
 	Reloaded func(ctx context.Context)
 	// ReloadKoala loads the file with rules in Koala's format. Nil: there is none.
 	ReloadKoala func() error
 }
 
-// RulesGate has the rules in force.
-type RulesGate interface {
-	Rules() *rules.Set
-	Reload() (*rules.Set, error)
-	Stats() admission.Stats
+// Routes are the routes of the rules.
+func (h *Rules) Routes() []route.Route {
+	return []route.Route{
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: route.TagOperating,
+				Errors: []int{401, 403},
+			},
+			Roles: auth.ForViewers,
+		}, h.Get),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "reload-rules", Method: http.MethodPost, Path: "/v1/rules/reload",
+				Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: route.TagOperating, Errors: []int{401, 403, 422},
+			},
+			Roles: auth.ForOperators,
+		}, h.Reload),
+	}
 }
 
 type rulesOutput struct {
-	Body struct {
-		_ struct{} `additionalProperties:"true"`
+	Body RulesInForce `nameHint:"Rules"`
+}
 
-		Version      string           `json:"version" doc:"Names the content of the file"`
-		ReloadFailed bool             `json:"reload_failed" doc:"The file has changed since, and the change is wrong"`
-		Rules        []map[string]any `json:"rules" doc:"The rules as the file has them"`
-		Source       string           `json:"source" doc:"The whole file; lists may be in files of their own"`
-	} `nameHint:"Rules"`
+// RulesInForce are the rules in responses. It is an alias, because only schemas of types without a name take nameHint.
+type RulesInForce = struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Version      string           `json:"version" doc:"Names the content of the file"`
+	ReloadFailed bool             `json:"reload_failed" doc:"The file has changed since, and the change is wrong"`
+	Rules        []map[string]any `json:"rules" doc:"The rules as the file has them"`
+	Source       string           `json:"source" doc:"The whole file; lists may be in files of their own"`
 }
 
 // Get returns the rules in force.

@@ -104,7 +104,7 @@ const (
 )
 
 // namePatterns are those of parameters and members that name something. The server does not validate by them: where it reads, a name that cannot
-// be is unknown, and where it makes something, the error says what names are like.
+// be is unknown, and where it makes something, the error describes valid names.
 var namePatterns = map[string]string{
 	"sale": saleOrItem, "item": saleOrItem, "room": roomOrLane, "lane": roomOrLane, "event_id": roomOrLane,
 }
@@ -187,7 +187,7 @@ const (
 <pre>curl -i https://SHOP/v1/sales/SALE/orders -H 'Content-Type: application/json' -H 'Idempotency-Key: 2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21' -d '{"item":"ITEM"}'
 curl 'https://SHOP/v1/orders/ORDER_ID?wait_ms=10000'</pre>
 <p>202: the order is accepted, and will not be lost. After 503 or no answer at all send the same request again, with the same key: it is the same order. Every other
-refusal is <code>application/problem+json</code> with a <code>reason</code>, and is final for this request; <code>Retry-After</code> says from when on another one makes sense.</p>`
+refusal is <code>application/problem+json</code> with a <code>reason</code>, and is final for this request; <code>Retry-After</code> gives the time until another one makes sense.</p>`
 	InternalIntroduction template.HTML = `<p>Ask whether a caller may come in, and open a sale:</p>
 <pre>curl -X POST http://127.0.0.1:8081/v1/admit -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' -d '{"subject":{"user":"ann"},"attributes":{"route":"/search"}}'
 curl -X PUT http://127.0.0.1:8081/v1/sales/SALE -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' \

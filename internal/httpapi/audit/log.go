@@ -7,20 +7,19 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
-	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/loglimit"
 	"github.com/tidegate/tidegate/orders"
@@ -46,100 +45,28 @@ const (
 	maxDetail   = 2048            // bytes of an event
 )
 
-// A detailed input returns what an event stores besides the path. Other inputs store nothing: they add no information, or
-// contain secrets.
-type detailed interface{ AuditDetail() any }
-
-type reachedKey struct{}
-
-// Handler wraps a handler so that it stores an event, whatever the outcome, before the response.
-func Handler[I, O any](l *Log, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
-	return func(ctx context.Context, in *I) (*O, error) {
-		if reached, ok := ctx.Value(reachedKey{}).(*bool); ok {
-			*reached = true
-		}
-		outcome := error(problem.New(problem.Internal)) // of a panic
-		defer func() {
-			var detail any
-			if in, ok := any(in).(detailed); ok {
-				detail = in.AuditDetail()
-			}
-			l.Note(ctx, op.OperationID, detail, outcome)
-		}()
-		out, err := handler(ctx, in)
-		outcome = err
-		return out, err
-	}
+// ByOperator reports whether a call is an operator's. Without a file of tokens every caller is an operator, and none is reported.
+func (l *Log) ByOperator(ctx context.Context) bool {
+	return l.Tokens != nil && l.Tokens.FromFile() && request.Of(ctx).Grant.Role == auth.RoleOperator
 }
 
-// ByOperators is Handler for an operation that services also perform routinely: only calls by operators store an event. Without
-// a file of tokens every caller is an operator, and nothing is stored.
-func ByOperators[I, O any](l *Log, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
-	stored := Handler(l, op, handler)
-	return func(ctx context.Context, in *I) (*O, error) {
-		if l.Tokens != nil && l.Tokens.FromFile() && request.Of(ctx).Grant.Role == auth.RoleOperator {
-			return stored(ctx, in)
-		}
-		return handler(ctx, in)
-	}
-}
-
-// Refused stores an event for a request that was refused before its handler ran: because of its token's role, or because
-// it is invalid.
-func (l *Log) Refused(op huma.Operation) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		reached := false
-		next(huma.WithValue(ctx, reachedKey{}, &reached))
-		if reached {
+// Refused is Note for a call that may be of a token whose role does not permit it. Of such calls it stores one a minute per token and
+// operation, with how many it did not store.
+func (l *Log) Refused(ctx context.Context, action string, detail any, outcome error) {
+	if r := request.Of(ctx); !r.Grant.Role.May(auth.ForOperators) {
+		before, due := l.forbidden.due(r.Grant.Name, action, time.Now())
+		if !due {
 			return
 		}
-		r := request.Of(ctx.Context())
-		var detail any
-		if !r.Grant.Role.May(auth.ForOperators) {
-			before, due := l.forbidden.due(r.Grant.Name, op.OperationID, time.Now())
-			if !due {
-				return
-			}
-			if before > 0 {
-				detail = map[string]int{"refused_before": before}
-			}
-		}
-		l.Note(ctx.Context(), op.OperationID, detail, problem.New(problem.OfStatus(humaecho.Unwrap(ctx).Response().Status)))
-	}
-}
-
-// Middleware is Handler and Refused for a route that is not registered with Huma, and comes before the check of the role. What the handler
-// sets in the context under the key detail is stored.
-func (l *Log) Middleware(operation, detail string) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			ctx := c.Request().Context()
-			outcome := error(problem.New(problem.Internal)) // of a panic
-			defer func() {
-				stored := c.Get(detail)
-				if r := request.Of(ctx); !r.Grant.Role.May(auth.ForOperators) {
-					before, due := l.forbidden.due(r.Grant.Name, operation, time.Now())
-					if !due {
-						return
-					}
-					if before > 0 {
-						stored = map[string]int{"refused_before": before}
-					}
-				}
-				l.Note(ctx, operation, stored, outcome)
-			}()
-			err := next(c)
-			outcome = err
-			if status := c.Response().Status; err == nil && status >= http.StatusBadRequest {
-				outcome = problem.New(problem.OfStatus(status))
-			}
-			return err
+		if before > 0 {
+			detail = map[string]int{"refused_before": before}
 		}
 	}
+	l.Note(ctx, action, detail, outcome)
 }
 
-// Note stores an event: who asked for a change, and the outcome. If the event cannot be stored, the change is not undone; the
-// log says that the event is missing.
+// Note stores an event: who asked for a change, and the outcome. If the event cannot be stored, the change is not undone, and the
+// program's log reports the missing event.
 func (l *Log) Note(ctx context.Context, action string, detail any, outcome error) {
 	if l.Store == nil {
 		return
@@ -173,17 +100,24 @@ func (l *Log) Note(ctx context.Context, action string, detail any, outcome error
 }
 
 // target returns the path of a request, without the id of a permit, which is a secret of its holder, and with the reference of an anonymous
-// order instead of its id. They are found by the route, because path segments such as the name of a user may contain anything.
+// order instead of its id. It is put together from the route where that has an id, because other segments, such as names, may contain anything.
 func target(r *request.Info) string {
-	path := r.HTTP.URL.Path
-	if id := r.Echo.Param("id"); id != "" && r.Order != (orders.ID{}) {
-		return strings.Replace(path, id, r.Order.String(), 1)
+	segments := strings.Split(r.Echo.Path(), "/")
+	if !slices.Contains(segments, ":id") {
+		return r.HTTP.URL.Path
 	}
-	if strings.HasSuffix(r.Echo.Path(), "/permits/:id") {
-		before, _, _ := strings.Cut(path, "/permits/")
-		return before + "/permits/…"
+	for i, segment := range segments {
+		name, parameter := strings.CutPrefix(segment, ":")
+		switch {
+		case name == "id" && r.Order != (orders.ID{}):
+			segments[i] = r.Order.String()
+		case name == "id": // a permit's, or that of an order which is none or has no reference yet
+			segments[i] = "…"
+		case parameter:
+			segments[i] = r.Echo.Param(name)
+		}
 	}
-	return path
+	return strings.Join(segments, "/")
 }
 
 func printable(r rune) rune {
@@ -206,14 +140,28 @@ type auditView struct {
 	RequestID string    `json:"request_id"`
 }
 
+// Routes are the routes of the log, if there is one.
+func (l *Log) Routes() []route.Route {
+	if l.Store == nil {
+		return nil
+	}
+	return []route.Route{route.Of(route.Route{
+		Operation: huma.Operation{
+			OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "What operators changed, the newest first",
+			Tags: route.TagOperating, Errors: []int{401, 403, 422, 503},
+		},
+		Roles: auth.ForViewers,
+	}, l.List)}
+}
+
 // List lists the changes, the newest first.
-func (l *Log) List(ctx context.Context, in *paging.Paging) (*paging.Output[auditView], error) {
+func (l *Log) List(ctx context.Context, in *response.Paging) (*response.PageOutput[auditView], error) {
 	list := func(after string) ([]history.Change, error) { return l.Store.List(ctx, after, in.Limit) }
-	return paging.History(*in, list, viewChange, func(e *history.Change) string { return e.ID })
+	return response.HistoryPage(*in, list, viewChange, func(e *history.Change) string { return e.ID })
 }
 
 func viewChange(e *history.Change) auditView {
 	return auditView{
-		ID: e.ID, At: jsontime.Instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
+		ID: e.ID, At: response.Instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
 	}
 }

@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/internal/seal"
 )
@@ -36,8 +40,19 @@ type Handlers struct {
 	Proxies  auth.Proxies
 }
 
+// Routes is the route of challenges.
+func (h *Handlers) Routes() []route.Route {
+	return []route.Route{route.Of(route.Route{
+		Operation: huma.Operation{
+			OperationID: "captcha-challenge", Method: http.MethodGet, Path: Path, Summary: "A challenge to solve",
+			Tags: []string{"CAPTCHA"}, Errors: []int{401, 403, 422, 429, 503},
+		},
+		Public: route.Solving, Roles: auth.ForServices,
+	}, h.Challenge)}
+}
+
 type challengeInput struct {
-	Purpose string `query:"purpose" required:"true" pattern:"^[a-z0-9-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 -" doc:"What the solution is to open: order, or what the url of a challenge says"`
+	Purpose string `query:"purpose" required:"true" pattern:"^[a-z0-9-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 -" doc:"What the solution is to open: order, or the purpose in the url of a challenge"`
 	For     string `query:"for" maxLength:"512" doc:"From the url of a challenge: whom it is for. Without it the challenge is for the caller's own orders"`
 }
 
@@ -45,7 +60,7 @@ type challengeInput struct {
 type challengeBody struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Provider string `json:"provider" enum:"altcha,turnstile,hcaptcha,recaptcha"`
+	Provider problem.Provider `json:"provider"`
 
 	Algorithm string `json:"algorithm,omitempty" doc:"altcha"`
 	Challenge string `json:"challenge,omitempty" doc:"altcha"`
@@ -73,7 +88,7 @@ func (h *Handlers) Challenge(ctx context.Context, in *challengeInput) (*challeng
 	if err != nil {
 		return nil, err
 	}
-	out := &challengeOutput{CacheControl: "no-store", Body: challengeBody{Provider: c.Provider}}
+	out := &challengeOutput{CacheControl: "no-store", Body: challengeBody{Provider: problem.Provider(c.Provider)}}
 	if err := json.Unmarshal(c.JSON, &out.Body); err != nil {
 		return nil, fmt.Errorf("challenge: %s: %w", c.Provider, err)
 	}
@@ -105,7 +120,7 @@ func (h *Handlers) ChallengeFor(b captcha.Binding) *problem.ChallengeView {
 		return nil
 	}
 	q := url.Values{"purpose": {b.Purpose}, "for": {h.sealContext(b)}}
-	return &problem.ChallengeView{Provider: h.Provider.Name(), URL: Path + "?" + q.Encode()}
+	return &problem.ChallengeView{Provider: problem.Provider(h.Provider.Name()), URL: Path + "?" + q.Encode()}
 }
 
 // OrderBinding returns what a solution for req is bound to: the user, or without one the address, as rules count callers. The

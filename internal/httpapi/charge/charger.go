@@ -33,13 +33,6 @@ type Charger struct {
 	Errors       request.ErrorWriter
 }
 
-// Gate charges requests by the rules.
-type Gate interface {
-	Limit
-	// ChargeUnless calls excused before it refuses a request; an excused request is admitted without being counted.
-	ChargeUnless(ctx context.Context, req admission.Request, excused func(context.Context) bool) (admission.Decision, error)
-}
-
 // A Limit charges requests, as an *admission.Gate does.
 type Limit interface {
 	// Charge continues when ctx is cancelled, because the result of a count must be recorded.

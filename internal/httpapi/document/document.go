@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
-	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/staticfiles"
 )
 
@@ -67,7 +67,7 @@ type Output struct {
 func (d *Document) JSON() *Output {
 	return &Output{"max-age=1", func(ctx huma.Context) {
 		c := humaecho.Unwrap(ctx)
-		c.Response().Header()["Content-Type"] = request.JSON
+		c.Response().Header()["Content-Type"] = response.JSON
 		d.ServeHTTP(c.Response(), c.Request())
 	}}
 }

@@ -2,14 +2,18 @@ package health
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // readyWithin is how long a dependency may take to answer.
@@ -18,12 +22,44 @@ const readyWithin = time.Second
 // Handlers tell whether the process can serve. They are safe for concurrent use once their fields are set.
 type Handlers struct {
 	Version    string
-	Conditions func(context.Context) []orders.Condition
+	Conditions func(context.Context) []shop.Condition
 	Draining   func() bool
 	Stats      func() admission.Stats // of the rules; nil: this process decides nothing
 	Tokens     *auth.Tokens           // nil: there are none
 	Demo       []string               // the other settings whose secrets this repository publishes
 	Outdated   func() []string        // settings whose file or URL could not be read again; nil: none
+}
+
+var tag = []string{"Health"}
+
+// Routes are the probes.
+func (h *Handlers) Routes() []route.Route {
+	return []route.Route{
+		route.Of(route.Route{
+			Operation: huma.Operation{OperationID: "livez", Method: http.MethodGet, Path: "/livez", Summary: "Whether the process runs", Tags: tag},
+			Public:    route.Open, Roles: auth.ForEverybody,
+		}, h.Livez),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Summary: "Whether the process can serve", Tags: tag, Errors: []int{503},
+			},
+			Public: route.Open, Roles: auth.ForEverybody,
+		}, h.Readyz),
+	}
+}
+
+// Metrics is the handler of metrics.
+type Metrics struct{ http.Handler }
+
+// Routes is the route of metrics.
+func (h Metrics) Routes() []route.Route {
+	return []route.Route{route.Plain(route.Route{
+		Operation: huma.Operation{
+			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics for Prometheus", Tags: tag,
+			Responses: route.Responses(route.Content("text/plain"), 401, 403),
+		},
+		Roles: auth.ForScrapers,
+	}, route.Handler(h))}
 }
 
 type healthOutput struct {
@@ -112,4 +148,4 @@ func (h *Handlers) Describe(ctx context.Context) (lines []string) {
 }
 
 // describe leaves out the error, which may name hosts.
-func describe(c orders.Condition) string { return string(c.Cause) + ": " + c.Detail }
+func describe(c shop.Condition) string { return string(c.Cause) + ": " + c.Detail }

@@ -3,26 +3,65 @@ package live
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 )
 
 // Sessions are the handlers for sessions of the page. They are safe for concurrent use once their fields are set.
 type Sessions struct {
-	Tokens   *auth.Tokens // nil: there are none, and nobody signs in
+	Tokens   *auth.Tokens // nil: there are none, and signing in is impossible
 	Sessions *auth.Sessions
 	Guard    *auth.Guard
+}
+
+// SessionPath is the path of sessions.
+const SessionPath = "/session"
+
+var tagPage = []string{"Page"}
+
+// Routes are the routes of sessions. Without tokens there is no sign-in.
+func (h *Sessions) Routes() []route.Route {
+	needless := []map[string][]string{} // no token
+	all := []route.Route{route.Of(route.Route{
+		Operation: huma.Operation{
+			OperationID: "get-session", Method: http.MethodGet, Path: SessionPath, Summary: "Who looks at the page, by its cookie", Tags: tagPage, Security: needless,
+		},
+		Roles: auth.ForEverybody,
+	}, h.Get)}
+	if h.Tokens == nil {
+		return all
+	}
+	return append(all,
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "begin-session", Method: http.MethodPost, Path: SessionPath,
+				Summary: "Take a token once, for a cookie that holds for 12 hours: HttpOnly, SameSite=Strict, and Secure behind TLS", Tags: tagPage,
+				Security: needless, MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 429},
+			},
+			Roles: auth.ForEverybody,
+		}, h.Begin),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "end-session", Method: http.MethodDelete, Path: SessionPath, Summary: "End the cookie's session, also again", Tags: tagPage,
+				Security: needless, DefaultStatus: http.StatusNoContent, Errors: []int{403, 503},
+			},
+			Roles: auth.ForEverybody, Cookie: []int{http.StatusNoContent, http.StatusServiceUnavailable},
+		}, h.End))
 }
 
 type sessionView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Name      string     `json:"name" doc:"Name of the token; local: there are no tokens; empty: nobody has signed in"`
-	Role      auth.Role  `json:"role" enum:",viewer,operator" doc:"Empty: nobody has signed in"`
+	Name      string     `json:"name" doc:"Name of the token; local: there are no tokens; empty: not signed in"`
+	Role      auth.Role  `json:"role" enum:",viewer,operator" doc:"Empty: not signed in"`
 	ExpiresAt *time.Time `json:"expires_at" doc:"null: there is no session"`
 }
 
@@ -33,7 +72,7 @@ type sessionOutput struct {
 }
 
 func viewSession(t *auth.Token, s *auth.Session) sessionView {
-	return sessionView{Name: t.Name, Role: t.Role, ExpiresAt: jsontime.InstantOrNull(time.Unix(s.Expires, 0))}
+	return sessionView{Name: t.Name, Role: t.Role, ExpiresAt: response.InstantOrNull(time.Unix(s.Expires, 0))}
 }
 
 // Get returns who has signed in.

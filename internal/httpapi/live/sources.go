@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/httpapi/health"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -27,23 +28,17 @@ type Options struct {
 	Invariants func() (sales, violations int, latest time.Time)
 }
 
-// Orders is what the page reads of an *orders.Service.
+// Orders is what the page reads of a *shop.Service.
 type Orders interface {
 	Shown(id orders.ID, buyer string) orders.ID
-	SaleStates() ([]orders.SaleStatus, error)
-	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
-	Backlog(ctx context.Context) (orders.Backlog, error)
+	SaleStates() ([]shop.SaleStatus, error)
+	Sale(ctx context.Context, sale string) (shop.SaleStatus, error)
+	Backlog(ctx context.Context) (shop.Backlog, error)
 	InProgress(ctx context.Context) (int, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Committed() uint64
 	Totals(ctx context.Context, sale string) (orders.Totals, error)
-	Processes() (list []orders.Process, known bool)
-}
-
-// Gate is what the page reads of an *admission.Gate.
-type Gate interface {
-	Stats() admission.Stats
-	Bans() []bans.Ban
+	Processes() (list []shop.Process, known bool)
 }
 
 // A Collector collects the data of the page. Its fields are set before Feed is called.
@@ -51,7 +46,7 @@ type Collector struct {
 	Options
 
 	Orders     Orders
-	Gate       Gate
+	Gate       charge.Gate
 	Health     *health.Handlers
 	Rules      func() []string                                     // names of the rules in force
 	Semaphores func(context.Context) ([]livepage.Semaphore, error) // nil: none
@@ -95,7 +90,7 @@ func (p *Collector) process() livepage.Process {
 		out.Degraded = append(out.Degraded, "not reloaded, the last good content stays in force: "+strings.Join(outdated, ", "))
 	}
 	if demo := p.Health.DemoSecrets(); len(demo) > 0 {
-		out.Warnings = append(out.Warnings, "everybody knows the secrets of "+strings.Join(demo, ", "))
+		out.Warnings = append(out.Warnings, "these secrets are published: "+strings.Join(demo, ", "))
 	}
 	if p.Degraded != nil {
 		out.Degraded = append(out.Degraded, p.Degraded()...)
@@ -147,7 +142,7 @@ func (p *Collector) rooms(ctx context.Context) ([]livepage.Room, error) {
 		}
 		rooms[i] = livepage.Room{
 			Room: s.Room, Phase: string(s.Phase), Waiting: s.Waiting, Served: s.Served, Admitted: pace.Admitted, Outlook: string(pace.Outlook),
-			StartsAt: jsontime.Instant(s.StartsAt), Sale: s.Sale, Item: s.Item,
+			StartsAt: response.Instant(s.StartsAt), Sale: s.Sale, Item: s.Item,
 		}
 		if len(s.Lanes) > 0 {
 			for _, l := range s.ByLane {
@@ -193,7 +188,7 @@ func (p *Collector) totals(ctx context.Context) ([]livepage.Totals, error) {
 		return nil, err
 	}
 	sales := make([]livepage.Sale, len(all))
-	states := make(map[string]*orders.SaleStatus, len(all))
+	states := make(map[string]*shop.SaleStatus, len(all))
 	for i := range all {
 		sales[i] = listed(&all[i])
 		states[all[i].ID] = &all[i]
@@ -202,7 +197,7 @@ func (p *Collector) totals(ctx context.Context) ([]livepage.Totals, error) {
 	var list []livepage.Totals
 	for i := range sales[:min(len(sales), livepage.MostSales)] {
 		id := sales[i].Sale
-		if s := states[id]; s.Now.Before(s.StartsAt) || !s.VerifiedAt(s.Now) {
+		if s := states[id]; s.Now.Before(s.StartsAt) || !shop.VerifiedAt(&s.Sale, s.Now) {
 			continue
 		}
 		t, err := p.Orders.Totals(ctx, id)
@@ -222,10 +217,10 @@ func (p *Collector) totals(ctx context.Context) ([]livepage.Totals, error) {
 }
 
 // listed returns a sale without its items.
-func listed(s *orders.SaleStatus) livepage.Sale {
+func listed(s *shop.SaleStatus) livepage.Sale {
 	return livepage.Sale{
 		Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
-		StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: []livepage.Item{},
+		StartsAt: response.Instant(s.StartsAt), EndsAt: response.Instant(s.EndsAt), Items: []livepage.Item{},
 	}
 }
 
@@ -255,7 +250,10 @@ func (p *Collector) bans(context.Context) (livepage.Bans, error) {
 	bans := livepage.Bans{Count: len(all), Bans: []livepage.Ban{}}
 	for i := range all[:min(len(all), mostBans)] {
 		b := &all[i]
-		bans.Bans = append(bans.Bans, livepage.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until)})
+		bans.Bans = append(bans.Bans, livepage.Ban{
+			Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule,
+			Since: response.Instant(b.Since), Until: response.Instant(b.Until),
+		})
 	}
 	return bans, nil
 }

@@ -9,10 +9,11 @@ import (
 
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
-// shop has many sales, of which the last ones are open.
-type shop struct {
+// fakeSales has many sales, of which the last ones are open.
+type fakeSales struct {
 	Orders
 
 	sales, open int
@@ -20,8 +21,8 @@ type shop struct {
 	err         error
 }
 
-func (s *shop) status(i int) orders.SaleStatus {
-	status := orders.SaleStatus{State: orders.StateEnded}
+func (s *fakeSales) status(i int) shop.SaleStatus {
+	status := shop.SaleStatus{State: orders.StateEnded}
 	status.ID, status.Items = fmt.Sprintf("sale-%03d", i), []orders.Item{{ID: "shoe", Stock: 9}}
 	status.EndsAt = time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC)
 	if i >= s.sales-s.open {
@@ -30,18 +31,18 @@ func (s *shop) status(i int) orders.SaleStatus {
 	return status
 }
 
-func (s *shop) SaleStates() (list []orders.SaleStatus, err error) {
+func (s *fakeSales) SaleStates() (list []shop.SaleStatus, err error) {
 	for i := range s.sales {
 		list = append(list, s.status(i))
 	}
 	return list, nil
 }
 
-func (s *shop) Sale(_ context.Context, id string) (orders.SaleStatus, error) {
+func (s *fakeSales) Sale(_ context.Context, id string) (shop.SaleStatus, error) {
 	s.asked = append(s.asked, id)
 	var i int
 	if _, err := fmt.Sscanf(id, "sale-%d", &i); err != nil {
-		return orders.SaleStatus{}, err
+		return shop.SaleStatus{}, err
 	}
 	status := s.status(i)
 	status.Free = map[string]int{"shoe": 4}
@@ -50,7 +51,7 @@ func (s *shop) Sale(_ context.Context, id string) (orders.SaleStatus, error) {
 
 // However many sales there are, the page reads only those that it lists.
 func TestThePageReadsTheSalesThatItLists(t *testing.T) {
-	s := &shop{sales: 300, open: 3}
+	s := &fakeSales{sales: 300, open: 3}
 	p := &Collector{Orders: s}
 	sales, err := p.sales(t.Context())
 	if err != nil || len(sales) != 300 || len(s.asked) != livepage.MostSales {

@@ -3,14 +3,19 @@ package login
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -38,6 +43,52 @@ type Handlers struct {
 	}
 }
 
+// Routes are the routes for failed logins.
+func (h *Handlers) Routes() []route.Route {
+	tag := []string{"Login"}
+	return []route.Route{
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "login-attempt", Method: http.MethodPost, Path: "/v1/login/attempts",
+				Summary: "Whether somebody may try to log in; asked before the password is checked", Tags: tag,
+				MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 503},
+			},
+			Roles: auth.ForServices,
+		}, h.AttemptLogin),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "login-outcome", Method: http.MethodPost, Path: "/v1/login/attempts/{id}/outcome",
+				Summary: "How an attempt ended; within 30 seconds, else it has failed", Tags: tag,
+				MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
+			},
+			Roles: auth.ForServices,
+		}, h.SettleLogin),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "login-subjects", Method: http.MethodGet, Path: "/v1/login/subjects",
+				Summary: "How a name or an address stands in every rule for failed logins, and with both what they did together", Tags: tag,
+				Errors: []int{401, 403, 422, 503},
+			},
+			Roles: auth.ForOperators,
+		}, h.LoginSubject),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "lift-login-subject", Method: http.MethodDelete, Path: "/v1/login/subjects",
+				Summary: "Forget what has failed of a name or an address, with both also what they did together. A ban is lifted at /v1/bans", Tags: tag,
+				DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 422, 503},
+			},
+			Roles: auth.ForOperators,
+		}, h.LiftLogin),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "login-history", Method: http.MethodGet, Path: "/v1/login/history",
+				Summary: "What rules did about failed logins, the newest first, without names", Tags: tag, Errors: []int{401, 403, 422, 503},
+			},
+			Roles: auth.ForViewers,
+		}, h.ListLoginEvents),
+	}
+}
+
 // Modes of an attempt; all others are reserved.
 const (
 	modeOnlyCheck = "check"
@@ -59,10 +110,10 @@ type attemptInput struct {
 type attemptView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	AttemptID    string                 `json:"attempt_id,omitempty" doc:"Of an attempt that was reserved. A secret of the caller: who knows it can say how the attempt ended"`
+	AttemptID    string                 `json:"attempt_id,omitempty" doc:"Of an attempt that was reserved. A secret of the caller: whoever has it can report how the attempt ended"`
 	Decision     login.Action           `json:"decision" enum:"allow,challenge,delay,deny" doc:"challenge: ask again with the solution; delay: wait, then ask again; deny: do not check the password"`
 	Reason       login.Reason           `json:"reason" enum:",name_failures,name_ip_failures,ip_failures,names_per_ip,network_failures,device_failures,in_flight,banned,captcha_refused,too_many_solutions" doc:"Why it was not allowed; not to be shown to who tries to log in. Empty: it was"`
-	RetryAfterMS int64                  `json:"retry_after_ms" doc:"When to ask again, or of a challenge, when none is needed any more; rounded up. 0: at once, or nobody knows"`
+	RetryAfterMS int64                  `json:"retry_after_ms" doc:"When to ask again, or of a challenge, when none is needed any more; rounded up. 0: at once, or unknown"`
 	Challenge    *problem.ChallengeView `json:"challenge,omitempty" doc:"Where the client gets the challenge that it has to solve"`
 	Degraded     bool                   `json:"degraded,omitempty" doc:"The store does not answer: this process counts by itself, with half the limits"`
 }
@@ -91,7 +142,7 @@ func (h *Handlers) AttemptLogin(ctx context.Context, in *attemptInput) (*attempt
 		return nil, nameAt("body.name", err)
 	}
 	out := &attemptOutput{CacheControl: "no-store", Body: attemptView{
-		AttemptID: d.ID, Decision: d.Action, Reason: d.Reason, RetryAfterMS: jsontime.CeilMS(d.RetryAfter), Degraded: d.Degraded,
+		AttemptID: d.ID, Decision: d.Action, Reason: d.Reason, RetryAfterMS: response.CeilMS(d.RetryAfter), Degraded: d.Degraded,
 	}}
 	if d.Action == login.Challenge {
 		out.Body.Challenge = h.Challenges.ChallengeFor(d.Challenge)
@@ -110,7 +161,7 @@ func nameAt(location string, err error) error {
 type outcomeInput struct {
 	ID   string `path:"id" doc:"attempt_id"`
 	Body struct {
-		Result login.Result `json:"result" enum:"success,failure,error" doc:"error: nobody can tell, so that the attempt is not counted"`
+		Result login.Result `json:"result" enum:"success,failure,error" doc:"error: the outcome is unknown, and the attempt is not counted"`
 	} `nameHint:"LoginOutcome"`
 }
 

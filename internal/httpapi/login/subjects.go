@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/login"
@@ -62,7 +61,7 @@ type loginStandingView struct {
 	Failed   int          `json:"failed" doc:"Failures that count now"`
 	InFlight int          `json:"in_flight" doc:"Attempts whose outcome is not known yet"`
 	Active   bool         `json:"active" doc:"The rule acts now. Of a ban see banned"`
-	Since    *time.Time   `json:"since" doc:"Of an active rule that counts the name; null: nobody knows"`
+	Since    *time.Time   `json:"since" doc:"Of an active rule that counts the name; null: unknown"`
 	Until    *time.Time   `json:"until" doc:"null: the rule does not act, or it acts as long as the failures stand"`
 	Times    int          `json:"times" doc:"Penalties in a row; of a rule without a window failures in a row"`
 }
@@ -110,15 +109,15 @@ func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subject
 		st := &states[i]
 		view := loginStandingView{
 			Rule: st.Rule, Count: st.Count, Limit: st.Limit, WindowMS: st.Window.Milliseconds(), Action: st.Action, Shadow: st.Shadow,
-			Failed: st.Failed, InFlight: st.InFlight, Active: st.Active, Until: jsontime.InstantOrNull(st.Until), Times: st.Times,
+			Failed: st.Failed, InFlight: st.InFlight, Active: st.Active, Until: response.InstantOrNull(st.Until), Times: st.Times,
 		}
 		if st.Active {
-			view.Since = jsontime.InstantOrNull(since(events, st, &s))
+			view.Since = response.InstantOrNull(since(events, st, &s))
 		}
 		out.Body.Items[i] = view
 	}
 	if ban, _, ok := h.Login.Banned(s); ok {
-		out.Body.Banned = &loginBanView{Since: jsontime.Instant(ban.Since), Until: jsontime.Instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
+		out.Body.Banned = &loginBanView{Since: response.Instant(ban.Since), Until: response.Instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
 	}
 	return out, nil
 }
@@ -214,7 +213,7 @@ type loginEventView struct {
 	Count     login.Count  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What the rule counts"`
 	Action    login.Action `json:"action" enum:"challenge,delay,deny,ban,revoke"`
 	Factor    string       `json:"factor"`
-	Reference string       `json:"reference,omitempty" doc:"Stands for the name, where the rule counts names; /v1/login/subjects says it of a name"`
+	Reference string       `json:"reference,omitempty" doc:"Stands for the name, where the rule counts names; /v1/login/subjects returns it for a name"`
 	IP        string       `json:"ip,omitempty" doc:"The address without its end, where the rule counts addresses"`
 	Until     *time.Time   `json:"until" doc:"null: as long as the failures stand"`
 	Times     int          `json:"times" doc:"Penalties in a row, with this one; of a rule without a window failures in a row"`
@@ -222,13 +221,13 @@ type loginEventView struct {
 }
 
 type loginHistoryInput struct {
-	Reference string `query:"reference" maxLength:"64" doc:"Of one name, as /v1/login/subjects says it"`
-	paging.Paging
+	Reference string `query:"reference" maxLength:"64" doc:"Of one name, as /v1/login/subjects returns it"`
+	response.Paging
 }
 
 // ListLoginEvents lists what rules did, the newest first.
-func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (*paging.Output[loginEventView], error) {
-	return paging.History(in.Paging, func(after string) ([]login.Event, error) {
+func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (*response.PageOutput[loginEventView], error) {
+	return response.HistoryPage(in.Paging, func(after string) ([]login.Event, error) {
 		switch {
 		case in.Reference != "" && !input.Visible(in.Reference, 64):
 			return nil, problem.InvalidAt("query.reference", "must be a reference from /v1/login/subjects")
@@ -241,7 +240,7 @@ func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (
 
 func viewLoginEvent(e *login.Event) loginEventView {
 	return loginEventView{
-		ID: e.ID, At: jsontime.Instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
-		Until: jsontime.InstantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
+		ID: e.ID, At: response.Instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
+		Until: response.InstantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
 	}
 }

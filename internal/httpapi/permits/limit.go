@@ -28,7 +28,7 @@ func (h *Handlers) Limit(name string, wait time.Duration) echo.MiddlewareFunc {
 			Request: func(c echo.Context) (semaphore.Request, error) {
 				return semaphore.Request{Holder: holderOf(request.Of(c.Request().Context()))}, nil
 			},
-			Refuse: func(_ echo.Context, full *semaphore.CapacityError) error { return full },
+			Refuse: func(_ echo.Context, full *semaphore.Refusal) error { return atCapacity(full) },
 		})(next)
 		return func(c echo.Context) error {
 			err := limited(c)

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semregistry"
@@ -32,6 +35,48 @@ type Handlers struct {
 	Log *slog.Logger
 }
 
+// Routes are the routes of semaphores and their permits.
+func (h *Handlers) Routes() []route.Route {
+	const one = "/v1/semaphores/{name}"
+	as := func(roles []auth.Role, op huma.Operation) route.Route {
+		op.Tags = []string{"Semaphores"}
+		return route.Route{Operation: op, Roles: roles}
+	}
+	return []route.Route{
+		route.Of(as(auth.ForReaders, huma.Operation{
+			OperationID: "list-semaphores", Method: http.MethodGet, Path: "/v1/semaphores", Summary: "All semaphores and who holds them",
+			Errors: []int{401, 403, 422, 503},
+		}), h.ListSemaphores),
+		route.Of(as(auth.ForReaders, huma.Operation{
+			OperationID: "get-semaphore", Method: http.MethodGet, Path: one, Summary: "A semaphore, who holds it and who waits",
+			Errors: []int{401, 403, 404, 422, 503},
+		}), h.GetSemaphore),
+		route.Of(as(auth.ForOperators, huma.Operation{
+			OperationID: "put-semaphore", Method: http.MethodPut, Path: one,
+			Summary:      "Define a semaphore, or resize it; overrides the rules file and evicts no holder",
+			MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 503},
+		}), h.PutSemaphore),
+		route.Of(as(auth.ForOperators, huma.Operation{
+			OperationID: "revert-semaphore", Method: http.MethodDelete, Path: one,
+			Summary: "Take back what PUT has defined: the rules file counts again, and without it there is none",
+			Errors:  []int{401, 403, 404, 422, 503},
+		}), h.DeleteSemaphore),
+		route.Of(as(auth.ForServices, huma.Operation{
+			OperationID: "acquire-permit", Method: http.MethodPost, Path: one + "/permits", Summary: "Acquire a permit, or wait for one",
+			DefaultStatus: http.StatusCreated, MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 413, 415, 422, 503},
+		}), h.Acquire),
+		route.Of(as(auth.ForServices, huma.Operation{
+			OperationID: "renew-permit", Method: http.MethodPut, Path: one + "/permits/{id}",
+			Summary: "Renew a permit; after 410 it is over, and so is what it was for", Errors: []int{401, 403, 404, 410, 422, 503},
+		}), h.Renew),
+		route.Of(as(auth.ForServices, huma.Operation{
+			OperationID: "release-permit", Method: http.MethodDelete, Path: one + "/permits/{id}",
+			Summary:       "Release a permit, also again; operators also that of another, by the id in the list of holders",
+			DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
+		}), h.Release),
+	}
+}
+
 type acquireInput struct {
 	Name string `path:"name"`
 	Body struct {
@@ -46,7 +91,7 @@ type acquireInput struct {
 type permitView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	PermitID     string `json:"permit_id" doc:"A secret of the holder: who knows it can renew and release the permit"`
+	PermitID     string `json:"permit_id" doc:"A secret of the holder: whoever has it can renew and release the permit"`
 	FencingToken int64  `json:"fencing_token" doc:"Larger than that of every permit before. Let what the work writes to refuse a smaller one than it has seen"`
 	LeaseMS      int64  `json:"lease_ms" doc:"The permit is lost so long after the last renewal was sent"`
 	RenewAfterMS int64  `json:"renew_after_ms"`
@@ -92,24 +137,26 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 		timer := time.AfterFunc(wait, func() { cancel(context.DeadlineExceeded) })
 		defer timer.Stop()
 	}
-	grant, err := sem.Grant(waiting, req)
-	if errors.Is(context.Cause(waiting), context.DeadlineExceeded) && err != nil && !errors.Is(err, semaphore.ErrAtCapacity) {
+	grant, full, err := sem.Grant(waiting, req)
+	if err != nil && errors.Is(context.Cause(waiting), context.DeadlineExceeded) {
 		req.Try = true // the deadline passed before Redis answered
-		grant, err = sem.Grant(ctx, req)
+		grant, full, err = sem.Grant(ctx, req)
 	}
 	refused := request.Of(ctx).StillAllowed()
 	switch {
 	case refused != nil:
-		if err == nil {
+		if grant != nil {
 			_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // if this fails, the lease expires
 		}
 		return nil, refused
-	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is the value passed to cancel, unwrapped
+	case grant == nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is the value passed to cancel, unwrapped
 		return nil, problem.New(problem.Draining)
 	case errors.Is(err, semaphore.ErrTooHeavy):
 		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("%s, got %d", problem.TextFor(err), req.Weight))
 	case err != nil:
 		return nil, semregistry.Away(err)
+	case full != nil:
+		return nil, atCapacity(full)
 	case ctx.Err() != nil && req.ID == "":
 		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // no client will use it; if this fails, the lease expires
 		return nil, ctx.Err()
@@ -129,6 +176,13 @@ func checkHolder(text string) error {
 		return problem.InvalidAt("body.holder", "must not contain control characters")
 	}
 	return nil
+}
+
+// atCapacity returns the problem of a caller who got no permit.
+func atCapacity(full *semaphore.Refusal) error {
+	p := problem.New(problem.AtCapacity)
+	p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
+	return p
 }
 
 // requestID derives an id that no other caller can have, or use to get a permit. A request with other parameters under the same
@@ -169,7 +223,9 @@ func (h *Handlers) Renew(ctx context.Context, in *permitInput) (*renewalOutput, 
 	if err != nil {
 		return nil, semregistry.Away(err)
 	}
-	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: semaphore.RenewAfter(lease).Milliseconds()}}, nil
+	return &renewalOutput{CacheControl: "no-store", Body: renewalView{
+		PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: semaphore.RenewAfter(lease).Milliseconds(),
+	}}, nil
 }
 
 // releaseWithin is how long a release is retried.
@@ -198,7 +254,7 @@ func (h *Handlers) forceRelease(ctx context.Context, sem *semaphore.Semaphore, i
 	if st, err := sem.Status(ctx); err == nil { // otherwise the holder stays empty
 		for _, held := range st.Holders {
 			if held.ID == id {
-				lost = holderView{Holder: held.Holder, Weight: held.Weight, FencingToken: held.Token, Since: jsontime.Instant(held.Since), LeaseUntil: jsontime.Instant(held.Until)}
+				lost = viewHolder(held)
 			}
 		}
 	}

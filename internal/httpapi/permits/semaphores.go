@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-type semaphoreView struct {
+// SemaphoreView is a semaphore in responses.
+type SemaphoreView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Name     string          `json:"name"`
 	Limit    int             `json:"limit" doc:"Weight that may be held at once"`
 	LeaseMS  int64           `json:"lease_ms" doc:"Of permits that are acquired from now on"`
 	Source   string          `json:"source" enum:"file,api,overridden,program,none" doc:"Who defines it: the rules file (or the built-in rules), PUT, PUT over the rules file, a Go program; none: it is no more, and shown as long as somebody holds it"`
-	Declared *sizeView       `json:"declared,omitempty" doc:"overridden: what the rules file says"`
+	Declared *sizeView       `json:"declared,omitempty" doc:"overridden: the definition in the rules file"`
 	SetBy    string          `json:"set_by,omitempty" doc:"The name of the token that PUT it"`
 	SetAt    *time.Time      `json:"set_at,omitempty"`
 	InUse    int             `json:"in_use" doc:"Weight that is held"`
@@ -65,6 +65,13 @@ type holderView struct {
 	LeaseUntil   time.Time `json:"lease_until"`
 }
 
+// viewHolder returns the view of a holder without the id of its permit.
+func viewHolder(h semaphore.Holder) holderView {
+	return holderView{
+		Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: response.Instant(h.Since), LeaseUntil: response.Instant(h.Until),
+	}
+}
+
 type waiterView struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -74,8 +81,8 @@ type waiterView struct {
 }
 
 // viewSemaphore combines a semaphore's definition and status. Either may be incomplete.
-func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by auth.Role) semaphoreView {
-	v := semaphoreView{
+func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by auth.Role) SemaphoreView {
+	v := SemaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
 		QuietMS: st.GrantsResumeIn.Milliseconds(), HeldMS: st.Held.Milliseconds(),
 		Totals: semaphoreTotals{
@@ -85,13 +92,13 @@ func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by 
 		Holders: make([]holderView, len(st.Holders)), Waiters: make([]waiterView, len(st.Waiters)),
 	}
 	for i, held := range st.Holders {
-		v.Holders[i] = holderView{Holder: held.Holder, Weight: held.Weight, FencingToken: held.Token, Since: jsontime.Instant(held.Since), LeaseUntil: jsontime.Instant(held.Until)}
+		v.Holders[i] = viewHolder(held)
 		if by.May(auth.ForOperators) {
 			v.Holders[i].PermitID = h.signed(forOperator, st.Name, held.ID)
 		}
 	}
 	for i, w := range st.Waiters {
-		v.Waiters[i] = waiterView{Holder: w.Holder, Weight: w.Weight, Since: jsontime.Instant(w.Since)}
+		v.Waiters[i] = waiterView{Holder: w.Holder, Weight: w.Weight, Since: response.Instant(w.Since)}
 	}
 	if e == nil {
 		if st.Undefined {
@@ -109,7 +116,7 @@ func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by 
 		v.Source = "file"
 	}
 	if e.Set != nil {
-		v.SetBy, v.SetAt = e.Set.By, jsontime.InstantOrNull(e.Set.At)
+		v.SetBy, v.SetAt = e.Set.By, response.InstantOrNull(e.Set.At)
 	}
 	return v
 }
@@ -120,11 +127,11 @@ type semaphoreInput struct {
 
 type semaphoreOutput struct {
 	CacheControl string `header:"Cache-Control"`
-	Body         semaphoreView
+	Body         SemaphoreView
 }
 
-func (h *Handlers) ListSemaphores(ctx context.Context, in *paging.Paging) (*paging.Output[semaphoreView], error) {
-	after, err := paging.ParseCursor(in.Cursor)
+func (h *Handlers) ListSemaphores(ctx context.Context, in *response.Paging) (*response.PageOutput[SemaphoreView], error) {
+	after, err := response.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +148,12 @@ func (h *Handlers) ListSemaphores(ctx context.Context, in *paging.Paging) (*pagi
 	if err != nil {
 		return nil, err
 	}
-	view := func(s *semregistry.EntryStatus) semaphoreView {
+	view := func(s *semregistry.EntryStatus) SemaphoreView {
 		return h.viewSemaphore(&s.Status, &s.Entry, request.Of(ctx).Grant.Role)
 	}
-	out := paging.Of(statuses, false, view, nil)
+	out := response.PageOf(statuses, false, view, nil)
 	if len(all) > in.Limit { // the last of page may have been removed since, and have no status
-		out.Body.NextCursor = paging.Cursor([]byte(page[len(page)-1].Name))
+		out.Body.NextCursor = response.Cursor([]byte(page[len(page)-1].Name))
 	}
 	return out, nil
 }
@@ -185,10 +192,13 @@ func asUnknown(err error, name string) error {
 
 type putSemaphoreInput struct {
 	Name string `path:"name" doc:"1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name"`
-	Body struct {
-		Limit   int   `json:"limit" minimum:"0" maximum:"1000000" doc:"Weight that may be held at once; 0: nobody gets in until it grows"`
-		LeaseMS int64 `json:"lease_ms,omitempty" minimum:"1000" maximum:"3600000" default:"15000" doc:"How long a permit lasts without renewal"`
-	} `nameHint:"SemaphoreDefinition"`
+	Body SemaphoreDefinition
+}
+
+// SemaphoreDefinition is what an operator decides about a semaphore.
+type SemaphoreDefinition struct {
+	Limit   int   `json:"limit" minimum:"0" maximum:"1000000" doc:"Weight that may be held at once; 0: no permit is granted until it grows"`
+	LeaseMS int64 `json:"lease_ms,omitempty" minimum:"1000" maximum:"3600000" default:"15000" doc:"How long a permit lasts without renewal"`
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -198,7 +208,7 @@ func (h *Handlers) PutSemaphore(ctx context.Context, in *putSemaphoreInput) (*se
 	ctx = context.WithoutCancel(ctx)
 	by := request.Of(ctx).Grant.Name
 	e, err := h.Semaphores.Override(ctx, in.Name, semregistry.Override{
-		Size: semregistry.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: jsontime.Instant(time.Now()),
+		Size: semregistry.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: response.Instant(time.Now()),
 	})
 	switch {
 	case errors.Is(err, semaphore.ErrInvalid):
@@ -219,7 +229,7 @@ func (h *Handlers) DeleteSemaphore(ctx context.Context, in *semaphoreInput) (*se
 		return h.semaphore(ctx, in.Name, &e)
 	}
 	out, err := h.semaphore(ctx, in.Name, nil)
-	if errors.Is(err, semaphore.ErrUnknown) { // nobody holds it
+	if errors.Is(err, semaphore.ErrUnknown) { // it has no holder
 		gone := h.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, request.Of(ctx).Grant.Role)
 		return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
 	}
@@ -245,7 +255,9 @@ func (h *Handlers) ForPage(ctx context.Context) ([]livepage.Semaphore, error) {
 		view := h.viewSemaphore(st, &statuses[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
 		all[i] = livepage.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []livepage.Holder{}}
 		for _, held := range view.Holders {
-			all[i].Holders = append(all[i].Holders, livepage.Holder{PermitID: held.PermitID, Holder: held.Holder, Weight: held.Weight, Since: held.Since, Until: held.LeaseUntil})
+			all[i].Holders = append(all[i].Holders, livepage.Holder{
+				PermitID: held.PermitID, Holder: held.Holder, Weight: held.Weight, Since: held.Since, Until: held.LeaseUntil,
+			})
 		}
 	}
 	return all, nil

@@ -57,7 +57,6 @@ var kindsOf = []struct {
 	{semaphore.ErrPermitLost, PermitLost, ""},
 	{semaphore.ErrTooHeavy, Invalid, ""},
 	{semaphore.ErrInvalid, Invalid, ""},
-	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity), ""},
 	{semaphore.ErrClosed, Draining, ""},
 	{semregistry.ErrUnavailable, StoreUnavailable, ""},
 	{history.ErrUnavailable, StoreUnavailable, ""},
@@ -65,14 +64,6 @@ var kindsOf = []struct {
 	{waitingroom.ErrUnknownRoom, UnknownRoom, ""},
 	{waitingroom.ErrNotJoined, UnknownPlace, ""},
 	{waitingroom.ErrUserRequired, Unauthenticated, userRequired},
-	{waitingroom.ErrNotStarted, string(orders.ReasonNotStarted), "The room has not opened."},
-	{waitingroom.ErrEnded, string(orders.ReasonEnded), "The room has ended."},
-	{waitingroom.ErrSoldOut, string(orders.ReasonSoldOut), ""},
-	{waitingroom.ErrNotYourTurn, NotYourTurn, ""},
-	{waitingroom.ErrAtCapacity, string(orders.ReasonAtCapacity), ""},
-	{waitingroom.ErrLapsed, TurnLapsed, ""},
-	{waitingroom.ErrTier, Forbidden, ""},
-	{waitingroom.ErrRejoin, string(admission.RateLimited), ""},
 	{waitingroom.ErrConflict, Conflict, ""},
 	{waitingroom.ErrInvalid, Invalid, ""},
 	{waitingroom.ErrUnavailable, StoreUnavailable, ""},
@@ -115,9 +106,6 @@ func Of(err error) *Problem {
 			p.Detail = k.detail
 			if known, ok := errors.AsType[*failure.Error](err); ok && errors.Is(known.Kind, k.err) {
 				p.fill(known)
-			}
-			if full, ok := errors.AsType[*semaphore.CapacityError](err); ok {
-				p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
 			}
 			if p.Reason == StoreUnavailable && !errors.Is(err, context.Canceled) { // otherwise the client has gone
 				p.Cause = err
@@ -171,7 +159,7 @@ func OfStatus(status int) string {
 	case http.StatusUnsupportedMediaType:
 		return UnsupportedMediaType
 	case http.StatusServiceUnavailable:
-		return string(orders.ReasonAtCapacity)
+		return AtCapacity
 	}
 	return Internal
 }

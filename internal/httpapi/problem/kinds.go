@@ -43,6 +43,7 @@ const (
 	HeaderTooLarge       = "header_too_large"
 	TransferCoding       = "unsupported_transfer_coding"
 	HTTPVersion          = "unsupported_http_version"
+	AtCapacity           = string(orders.ReasonAtCapacity)
 	Draining             = "draining"
 	StoreUnavailable     = "store_unavailable"
 )
@@ -83,7 +84,7 @@ var Kinds = []Kind{
 		string(orders.ReasonTurnRequired), 403, "turn-required", "A turn in the waiting room is required",
 		"Join the room at `room`, wait for the turn, and claim it. Then repeat the request.", 0, nil,
 	},
-	{Malformed, 400, "malformed-request", "The request is not HTTP", "`detail`, where given, says what is wrong. The connection is closed.", 0, nil},
+	{Malformed, 400, "malformed-request", "The request is not HTTP", "`detail`, where given, describes the error. The connection is closed.", 0, nil},
 	{UnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
 	{UnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
 	{UnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
@@ -105,7 +106,7 @@ var Kinds = []Kind{
 	{UnknownRoom, 404, "not-found", "There is no such waiting room", "Check the name of the room.", 0, nil},
 	{UnknownPlace, 404, "not-found", "The caller has no place in this waiting room", "POST /v1/rooms/{room}/place gives one. A place of somebody else looks the same as none.", 0, nil},
 	{UnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
-	{MethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
+	{MethodNotAllowed, 405, "method-not-allowed", "This path does not support the method", "Allow names the supported methods.", 0, nil},
 	{Timeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
 	{
 		string(orders.ReasonSoldOut), 409, "sold-out", "The item is sold out",
@@ -114,20 +115,22 @@ var Kinds = []Kind{
 	{string(orders.ReasonNotEnough), 409, "not-enough", "Fewer units are left than asked for", "Ask for at most `free` units.", 0, nil},
 	{
 		string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer would hold more units than allowed",
-		"`order_id`, where given, is an order that holds some; else `detail` says how many one buyer may hold. Cancelled, expired and rejected orders do not count.", 0, nil,
+		"`order_id`, where given, is an order that holds some; else `detail` states how many one buyer may hold. Cancelled, expired and rejected orders do not count.", 0, nil,
 	},
 	{
 		Conflict, 409, "conflict", "The change contradicts the present state",
-		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, a login attempt ends once, and whom the rules never ban is not banned. A waiting room keeps its sale, its order and what it promised.", 0, nil,
+		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, a login attempt ends once, " +
+			"and whom the rules never ban is not banned. A waiting room keeps its sale, its order and what it promised.", 0, nil,
 	},
 	{
 		ForceRequired, 409, "force-required", "The change would disrupt the sale",
-		"`detail` says how: a sale that is open would be shut, or a sale with orders would take other buyers than before. `?force=true` makes the change nevertheless. " +
+		"`detail` describes how: a sale that is open would be shut, or a sale with orders would take other buyers than before. `?force=true` makes the change nevertheless. " +
 			"A sale that is not open can be changed without it.", 0, nil,
 	},
 	{
 		StillRefused, 409, "still-refused", "The database still refuses the order",
-		"`detail` has its message. Remove the cause, most often a constraint or a trigger that somebody added, then replay the order again. Until then it stays accepted and keeps its units.", 0, nil,
+		"`detail` has its message. Remove the cause, most often a constraint or a trigger that somebody added, then replay the order again. " +
+			"Until then it stays accepted and keeps its units.", 0, nil,
 	},
 	{
 		NotYourTurn, 409, "not-your-turn", "It is not the caller's turn",
@@ -135,7 +138,7 @@ var Kinds = []Kind{
 	},
 	{
 		OrderFinal, 409, "order-final", "The order cannot be cancelled any more",
-		"`detail` says what became of it. An order that is paid, over, rejected, or was sold without a time to pay stays as it is.", 0, nil,
+		"`detail` describes its state. An order that is paid, over, rejected, or was sold without a time to pay stays as it is.", 0, nil,
 	},
 	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start. The same of a waiting room: at the time from which one may join.", 0, nil},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
@@ -158,18 +161,19 @@ var Kinds = []Kind{
 	},
 	{
 		KeyRequired, 422, "idempotency-key-required", "An Idempotency-Key is required",
-		"Send one, with at most 255 printable characters. It tells a repetition from a second order. Without a user it has at least 22, is a secret, and a new one for each order: a random UUID.", 0, nil,
+		"Send one, with at most 255 printable characters. It tells a repetition from a second order. Without a user it has at least 22, " +
+			"is a secret, and a new one for each order: a random UUID.", 0, nil,
 	},
 	{string(admission.RateLimited), 429, quotaExceeded, "Too many requests", "", 0, nil},
 	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},
 	{HeaderTooLarge, 431, "header-too-large", "The header is too large", "All fields of a request together have at most 32 KiB.", 0, nil},
 	{Internal, 500, "internal", "Something went wrong here", "It is not the caller's fault. Quote the request id in `instance`.", 0, nil},
 	{TransferCoding, 501, "unsupported-transfer-coding", "The body's transfer coding is not known", "Send it chunked, or with Content-Length.", 0, nil},
-	{string(orders.ReasonAtCapacity), 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
+	{AtCapacity, 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
 	{Draining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
 	{
 		StoreUnavailable, 503, "unavailable", "The service cannot decide at the moment",
-		"The outcome may be unknown: repeat with the same Idempotency-Key or reference. `detail`, where given, says what is waited for.", time.Second, nil,
+		"The outcome may be unknown: repeat with the same Idempotency-Key or reference. `detail`, where given, names what is unavailable.", time.Second, nil,
 	},
 	{
 		string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",

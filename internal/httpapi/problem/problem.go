@@ -5,6 +5,10 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/captcha"
 )
 
 // Problem is the body of every answer that is an error (RFC 9457).
@@ -77,7 +81,8 @@ func RoomPath(name string) string { return "/v1/rooms/" + name }
 
 // Encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) Encoded() ([]byte, error) {
-	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Room == "" && p.PollAfterMS == nil && p.Challenge == nil && p.ViolatedPolicies == nil {
+	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil &&
+		p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Room == "" && p.PollAfterMS == nil && p.Challenge == nil && p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
 	return json.Marshal(p)
@@ -90,10 +95,22 @@ func InvalidAt(location, message string) *Problem {
 	return p
 }
 
-// ChallengeView says where to get a challenge.
+// Provider is the name of a provider of challenges.
+type Provider string
+
+// Schema implements huma.SchemaProvider.
+func (Provider) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString, Enum: []any{captcha.Own}}
+	for _, name := range captcha.Providers() {
+		s.Enum = append(s.Enum, name)
+	}
+	return s
+}
+
+// ChallengeView describes where to get a challenge.
 type ChallengeView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Provider string `json:"provider" enum:"altcha,turnstile,hcaptcha,recaptcha" doc:"Whose it is"`
-	URL      string `json:"url" doc:"GET it within 10 minutes. It is relative to the public listener"`
+	Provider Provider `json:"provider" doc:"Whose it is"`
+	URL      string   `json:"url" doc:"GET it within 10 minutes. It is relative to the public listener"`
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 )
 
 // An ErrorWriter answers requests with problems, and logs their causes. Make it with NewErrorWriter.
@@ -44,9 +44,9 @@ func (w ErrorWriter) Fail(c echo.Context, err error) {
 func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
 	r := Of(ctx)
 	r.Reason = p.Reason
-	r.Header["Cache-Control"] = NoStore
+	r.Header["Cache-Control"] = response.NoStore
 	if p.RetryAfter > 0 {
-		r.Header["Retry-After"] = []string{strconv.FormatInt(jsontime.CeilSeconds(p.RetryAfter), 10)}
+		r.Header["Retry-After"] = []string{strconv.FormatInt(response.CeilSeconds(p.RetryAfter), 10)}
 	}
 	if p.Room != "" {
 		r.Header["Link"] = []string{"<" + p.Room + `>; rel="related"`}
@@ -80,9 +80,3 @@ func (w ErrorWriter) LogCause(ctx context.Context, p *problem.Problem) {
 		logged()
 	}
 }
-
-// Values of header fields.
-var (
-	NoStore = []string{"no-store"} // Cache-Control of answers that must not be kept
-	JSON    = []string{"application/json"}
-)

@@ -137,10 +137,10 @@ func (r *Info) ReadAhead(most int64) {
 	req.Body = &arrivedBody{*bytes.NewReader(body), err} // the server closes the original
 }
 
-// bom is the byte order mark of UTF-8, which some programs write before JSON.
+// bom is the BOM of UTF-8, which some programs write before JSON.
 var bom = []byte("\uFEFF")
 
-// WithoutBOM returns a body without the byte order mark at its beginning.
+// WithoutBOM returns a body without the BOM at its beginning.
 func WithoutBOM(body io.ReadCloser) io.ReadCloser { return &withoutBOM{ReadCloser: body} }
 
 type withoutBOM struct {
@@ -166,7 +166,7 @@ func (b *withoutBOM) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// readBody reads at most most bytes, with one allocation if the client says how many there are.
+// readBody reads at most most bytes, with one allocation if the client sends their number.
 func readBody(req *http.Request, most int64) ([]byte, error) {
 	if req.ContentLength < 0 || req.ContentLength > most {
 		return io.ReadAll(io.LimitReader(req.Body, most))

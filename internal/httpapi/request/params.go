@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
-// ParseAddress refuses an empty address: it would belong to nobody, and rules would not count it.
+// ParseAddress refuses an empty address: it would belong to no client, and rules would not count it.
 func ParseAddress(s, at string) (netip.Addr, error) {
 	ip, err := netip.ParseAddr(s)
 	if err != nil {

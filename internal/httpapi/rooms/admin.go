@@ -8,11 +8,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -22,28 +26,74 @@ type Admin struct {
 	Captchas bool // challenges can be solved
 }
 
-type putRoomInput struct {
-	RoomName
-	Body struct {
-		Sale         string            `json:"sale,omitempty" doc:"The sale whose item needs a turn; without it the room stands alone"`
-		Item         string            `json:"item,omitempty" doc:"Given with sale"`
-		Mode         waitingroom.Mode  `json:"mode" enum:"draw,fifo" doc:"draw: the order of those who join before starts_at is drawn. fifo: first come, first served"`
-		GatherAt     *time.Time        `json:"gather_at,omitempty" doc:"From which on people may join. Required in mode draw; default: starts_at"`
-		StartsAt     time.Time         `json:"starts_at" doc:"From which on turns are given"`
-		Capacity     int               `json:"capacity,omitempty" minimum:"0" maximum:"1000000" default:"0" doc:"People admitted at a time; 0: not bounded"`
-		RatePerMin   int               `json:"rate_per_min,omitempty" minimum:"0" maximum:"1000000" default:"0" doc:"Turns claimed in a minute; 0: not bounded. Without sale, capacity and rate turns are given by advance only"`
-		ClaimMS      int64             `json:"claim_ms,omitempty" minimum:"1000" maximum:"86400000" default:"90000" doc:"Time to claim a turn"`
-		PassMS       int64             `json:"pass_ms,omitempty" minimum:"1000" maximum:"86400000" default:"600000" doc:"Time to order, or to use the pass"`
-		Bound        waitingroom.Bound `json:"bound,omitempty" enum:"strict,expected" default:"strict" doc:"strict: who claims and orders in time gets a unit. expected: more turns are given than there are units, because some are not used"`
-		RequiresUser *bool             `json:"requires_user,omitempty" default:"true" doc:"Known users only. Required in a room of a sale"`
-		Captcha      bool              `json:"captcha,omitempty" doc:"Joining needs a solved challenge"`
-		Beacon       string            `json:"beacon,omitempty" enum:"drand" doc:"In mode draw: the order also depends on a public random value of drand, which is unknown while the list can be changed. The draw comes some seconds after starts_at"`
-		PageView
-		Lanes []laneDefinition `json:"lanes,omitempty" doc:"2 to 8, at least one of them without tier, or none. Each has its own order and a share of the turns; what a lane without people does not use goes to the others. Once people have joined, only shares can be changed"`
-	} `nameHint:"RoomDefinition"`
+// Routes are the routes for operators.
+func (h *Admin) Routes() []route.Route {
+	of := func(roles []auth.Role, op huma.Operation) route.Route {
+		op.Tags = tagRooms
+		return route.Route{Operation: op, Roles: roles, Created: op.Method == http.MethodPut}
+	}
+	verb := func(verb, summary string) route.Route {
+		return of(auth.ForOperators, huma.Operation{
+			OperationID: verb + "-room", Method: http.MethodPost, Path: RoomPath + "/" + verb, Summary: summary, MaxBodyBytes: request.MaxBody + 1,
+			Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
+		})
+	}
+	draw := verb("draw", "The room after its draw, which happens by itself at the start; 409 before")
+	verify := of(auth.ForViewers, huma.Operation{
+		OperationID: "verify-room", Method: http.MethodGet, Path: RoomPath + "/verify", Summary: "Check a waiting room's invariants", Errors: []int{401, 403, 404, 503},
+	})
+	draw.Lasting, verify.Lasting = true, true
+	return []route.Route{
+		route.Of(of(auth.ForReaders, roomOperation()), h.Room),
+		route.Of(of(auth.ForViewers, huma.Operation{
+			OperationID: "list-rooms", Method: http.MethodGet, Path: "/v1/rooms", Summary: "All waiting rooms", Errors: []int{401, 403, 422, 503},
+		}), h.List),
+		route.Of(of(auth.ForOperators, huma.Operation{
+			OperationID: "put-room", Method: http.MethodPut, Path: RoomPath, Summary: "Define a waiting room, or change it; those who wait keep their order",
+			MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
+		}), h.PutRoom),
+		route.Of(verb("hold", "Hold a room: no turn is given, and none lapses"), verbOf(h.Rooms.Hold)),
+		route.Of(verb("resume", "Continue a room that is held"), verbOf(h.Rooms.Resume)),
+		route.Of(verb("close", "End a room for good: those who wait are turned away, and its item needs no turn any more"), verbOf(h.Rooms.Close)),
+		route.Of(draw, h.Draw),
+		route.Of(verb("beacon", "Give a room the round of drand that its draw waits for; idempotent"), h.Beacon),
+		route.Of(verb("advance", "Give turns besides the rate"), h.Advance),
+		route.Of(verb("rate", "Change how many turns are claimed in a minute"), h.Rate),
+		route.Of(verb("message", "Show a text to everybody in the room"), h.Message),
+		route.Of(of(auth.ForViewers, huma.Operation{
+			OperationID: "list-places", Method: http.MethodGet, Path: RoomPath + "/places", Summary: "Places by their numbers; with user, all that a user has had",
+			Errors: []int{401, 403, 404, 422, 503},
+		}), h.Places),
+		route.Of(verify, h.Verify),
+	}
 }
 
-type laneDefinition struct {
+type putRoomInput struct {
+	RoomName
+	Body RoomDefinition
+}
+
+// RoomDefinition is what an operator decides about a room. A setting that is left out gets its default.
+type RoomDefinition struct {
+	Sale         string            `json:"sale,omitempty" doc:"The sale whose item needs a turn; without it the room stands alone"`
+	Item         string            `json:"item,omitempty" doc:"Given with sale"`
+	Mode         waitingroom.Mode  `json:"mode" enum:"draw,fifo" doc:"draw: the order of those who join before starts_at is drawn. fifo: first come, first served"`
+	GatherAt     *time.Time        `json:"gather_at,omitempty" doc:"From which on people may join. Required in mode draw; default: starts_at"`
+	StartsAt     time.Time         `json:"starts_at" doc:"From which on turns are given"`
+	Capacity     int               `json:"capacity,omitempty" minimum:"0" maximum:"1000000" default:"0" doc:"People admitted at a time; 0: not bounded"`
+	RatePerMin   int               `json:"rate_per_min,omitempty" minimum:"0" maximum:"1000000" default:"0" doc:"Turns claimed in a minute; 0: not bounded. Without sale, capacity and rate turns are given by advance only"`
+	ClaimMS      int64             `json:"claim_ms,omitempty" minimum:"1000" maximum:"86400000" default:"90000" doc:"Time to claim a turn"`
+	PassMS       int64             `json:"pass_ms,omitempty" minimum:"1000" maximum:"86400000" default:"600000" doc:"Time to order, or to use the pass"`
+	Bound        waitingroom.Bound `json:"bound,omitempty" enum:"strict,expected" default:"strict" doc:"strict: who claims and orders in time gets a unit. expected: more turns are given than there are units, because some are not used"`
+	RequiresUser *bool             `json:"requires_user,omitempty" default:"true" doc:"Known users only. Required in a room of a sale"`
+	Captcha      bool              `json:"captcha,omitempty" doc:"Joining needs a solved challenge"`
+	Beacon       string            `json:"beacon,omitempty" enum:"drand" doc:"In mode draw: the order also depends on a public random value of drand, which is unknown while the list can be changed. The draw comes some seconds after starts_at"`
+	PageView
+	Lanes []LaneDefinition `json:"lanes,omitempty" doc:"2 to 8, at least one of them without tier, or none. Each has its own order and a share of the turns; what a lane without people does not use goes to the others. Once people have joined, only shares can be changed"`
+}
+
+// LaneDefinition is a lane of a RoomDefinition.
+type LaneDefinition struct {
 	Lane  string `json:"lane" doc:"1 to 64 of a-z, 0-9 and -"`
 	Share int    `json:"share" minimum:"1" maximum:"100" doc:"A weight: while people wait in two lanes, their turns are in the ratio of their shares"`
 	Tier  string `json:"tier,omitempty" doc:"Only callers of this tier may join. Default: everybody"`
@@ -96,7 +146,8 @@ func (h *Admin) PutRoom(ctx context.Context, in *putRoomInput) (*operatorRoomOut
 	d := waitingroom.Definition{
 		Room: in.Room, Sale: in.Body.Sale, Item: in.Body.Item, Mode: in.Body.Mode, GatherAt: in.Body.StartsAt, StartsAt: in.Body.StartsAt,
 		Capacity: in.Body.Capacity, RatePerMin: in.Body.RatePerMin, ClaimWindow: time.Duration(in.Body.ClaimMS) * time.Millisecond,
-		PassLifetime: time.Duration(in.Body.PassMS) * time.Millisecond, Bound: in.Body.Bound, RequiresUser: *in.Body.RequiresUser, Captcha: in.Body.Captcha, Beacon: in.Body.Beacon,
+		PassLifetime: time.Duration(in.Body.PassMS) * time.Millisecond, Bound: in.Body.Bound, RequiresUser: *in.Body.RequiresUser,
+		Captcha: in.Body.Captcha, Beacon: in.Body.Beacon,
 		Page: waitingroom.Page(in.Body.PageView),
 	}
 	for _, l := range in.Body.Lanes {
@@ -144,8 +195,8 @@ func (h *Admin) Room(ctx context.Context, in *RoomName) (*operatorRoomOutput, er
 }
 
 // List lists the rooms by name.
-func (h *Admin) List(ctx context.Context, in *paging.Paging) (*paging.Output[operatorRoom], error) {
-	after, err := paging.ParseCursor(in.Cursor)
+func (h *Admin) List(ctx context.Context, in *response.Paging) (*response.PageOutput[operatorRoom], error) {
+	after, err := response.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -154,12 +205,12 @@ func (h *Admin) List(ctx context.Context, in *paging.Paging) (*paging.Output[ope
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(s waitingroom.Status) bool { return s.Room <= string(after) })
-	return paging.Of(all[:min(len(all), in.Limit)], len(all) >= in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
+	return response.PageOf(all[:min(len(all), in.Limit)], len(all) >= in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
 }
 
 type placesInput struct {
 	RoomName
-	paging.Paging
+	response.Paging
 	User string `query:"user" maxLength:"255" doc:"All places that this user has had"`
 }
 
@@ -198,36 +249,36 @@ type stepView struct {
 
 func viewPlace(p *waitingroom.Place) operatorPlace {
 	v := operatorPlace{
-		Number: p.Number, User: p.User, Lane: p.Lane, State: p.State, Ahead: p.Ahead, Outlook: p.Outlook, Quantity: p.Quantity, JoinedAt: jsontime.Instant(p.JoinedAt),
-		TurnUntil: jsontime.InstantOrNull(p.TurnUntil), AdmittedAt: jsontime.InstantOrNull(p.AdmittedAt), PassUntil: jsontime.InstantOrNull(p.PassUntil),
-		DoneAt: jsontime.InstantOrNull(p.DoneAt), LeftAt: jsontime.InstantOrNull(p.LeftAt), OrderID: p.OrderID, Reason: p.Reason,
+		Number: p.Number, User: p.User, Lane: p.Lane, State: p.State, Ahead: p.Ahead, Outlook: p.Outlook, Quantity: p.Quantity, JoinedAt: response.Instant(p.JoinedAt),
+		TurnUntil: response.InstantOrNull(p.TurnUntil), AdmittedAt: response.InstantOrNull(p.AdmittedAt), PassUntil: response.InstantOrNull(p.PassUntil),
+		DoneAt: response.InstantOrNull(p.DoneAt), LeftAt: response.InstantOrNull(p.LeftAt), OrderID: p.OrderID, Reason: p.Reason,
 	}
 	if p.Position > 0 {
 		v.Position = &p.Position
 	}
 	for _, s := range p.Steps {
-		v.Steps = append(v.Steps, stepView{At: jsontime.Instant(s.At), Step: s.What, By: s.By, Cause: s.Cause})
+		v.Steps = append(v.Steps, stepView{At: response.Instant(s.At), Step: s.What, By: s.By, Cause: s.Cause})
 	}
 	return v
 }
 
 // Places lists places by their numbers.
-func (h *Admin) Places(ctx context.Context, in *placesInput) (*paging.Output[operatorPlace], error) {
-	text, err := paging.ParseCursor(in.Cursor)
+func (h *Admin) Places(ctx context.Context, in *placesInput) (*response.PageOutput[operatorPlace], error) {
+	text, err := response.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	after := int64(0)
 	if len(text) > 0 {
 		if after, err = strconv.ParseInt(string(text), 10, 64); err != nil || after < 0 {
-			return nil, paging.InvalidCursor()
+			return nil, response.InvalidCursor()
 		}
 	}
 	found, err := h.Rooms.Places(ctx, in.Room, waitingroom.Filter{User: in.User, After: after, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
-	return paging.Of(found, len(found) == in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
+	return response.PageOf(found, len(found) == in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
 }
 
 type verifyOutput struct {
@@ -240,9 +291,9 @@ func (h *Admin) Verify(ctx context.Context, in *RoomName) (*verifyOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	checks := make([]orders.Check, len(found))
+	checks := make([]shop.Check, len(found))
 	for i, c := range found {
-		checks[i] = orders.Check{Invariant: c.Name, OK: c.OK, Detail: c.Detail}
+		checks[i] = shop.Check{Invariant: c.Name, OK: c.OK, Detail: c.Detail}
 	}
 	return &verifyOutput{Body: sales.VerificationOf(checks)}, nil
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
-// Because is the part of a change that says why it is made.
-type Because struct {
+// A ChangeReason is the part of a change that explains it.
+type ChangeReason struct {
 	Reason    string `json:"reason,omitempty" maxLength:"255" doc:"For other operators: it is in the audit log, and in the history of places"`
 	RequestID string `json:"request_id,omitempty" maxLength:"255" doc:"Of the caller. A change with the id of an earlier one of the room is not made again"`
 }
 
-func (b *Because) by(ctx context.Context) waitingroom.Cause {
+func (b *ChangeReason) cause(ctx context.Context) waitingroom.Cause {
 	return waitingroom.Cause{Actor: Actor(ctx), Reason: b.Reason, RequestID: b.RequestID}
 }
 
@@ -26,7 +26,7 @@ func Actor(ctx context.Context) string { return cmp.Or(request.Of(ctx).Grant.Nam
 
 type verbInput struct {
 	RoomName
-	Body *struct{ Because } `required:"false" nameHint:"RoomReason"`
+	Body *struct{ ChangeReason } `required:"false" nameHint:"RoomReason"`
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -37,19 +37,19 @@ func (in *verbInput) AuditDetail() any {
 	return in.Body
 }
 
-// Verb is a handler for a change without a parameter.
-func Verb(change func(context.Context, string, waitingroom.Cause) (waitingroom.Status, error)) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
+// verbOf is a handler for a change without a parameter.
+func verbOf(change func(context.Context, string, waitingroom.Cause) (waitingroom.Status, error)) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
 	return func(ctx context.Context, in *verbInput) (*operatorRoomOutput, error) {
-		var why Because
+		var why ChangeReason
 		if in.Body != nil {
-			why = in.Body.Because
+			why = in.Body.ChangeReason
 		}
-		return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) { return change(ctx, in.Room, why.by(ctx)) })
+		return altered(ctx, func(ctx context.Context) (waitingroom.Status, error) { return change(ctx, in.Room, why.cause(ctx)) })
 	}
 }
 
 // altered makes a change, which continues when the client disconnects.
-func altered(ctx context.Context, room string, change func(context.Context) (waitingroom.Status, error)) (*operatorRoomOutput, error) {
+func altered(ctx context.Context, change func(context.Context) (waitingroom.Status, error)) (*operatorRoomOutput, error) {
 	s, err := change(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, at(err)
@@ -59,10 +59,13 @@ func altered(ctx context.Context, room string, change func(context.Context) (wai
 
 type advanceInput struct {
 	RoomName
-	Body struct {
-		By int `json:"by" minimum:"0" maximum:"1000000" doc:"Turns besides the rate; capacity and stock still bound them. What was given before and not used is added: send a request_id to repeat the call safely"`
-		Because
-	} `nameHint:"RoomAdvance"`
+	Body RoomAdvance
+}
+
+// RoomAdvance gives further turns.
+type RoomAdvance struct {
+	By int `json:"by" minimum:"0" maximum:"1000000" doc:"Turns besides the rate; capacity and stock still bound them. What was given before and not used is added: send a request_id to repeat the call safely"`
+	ChangeReason
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -70,17 +73,20 @@ func (in *advanceInput) AuditDetail() any { return in.Body }
 
 // Advance gives further turns.
 func (h *Admin) Advance(ctx context.Context, in *advanceInput) (*operatorRoomOutput, error) {
-	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
-		return h.Rooms.Advance(ctx, in.Room, in.Body.By, in.Body.by(ctx))
+	return altered(ctx, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.Advance(ctx, in.Room, in.Body.By, in.Body.cause(ctx))
 	})
 }
 
 type rateInput struct {
 	RoomName
-	Body struct {
-		RatePerMin int `json:"rate_per_min" minimum:"0" maximum:"1000000" doc:"Turns claimed in a minute; 0: not bounded"`
-		Because
-	} `nameHint:"RoomRate"`
+	Body RoomRate
+}
+
+// RoomRate changes how many turns are claimed.
+type RoomRate struct {
+	RatePerMin int `json:"rate_per_min" minimum:"0" maximum:"1000000" doc:"Turns claimed in a minute; 0: not bounded"`
+	ChangeReason
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -88,17 +94,20 @@ func (in *rateInput) AuditDetail() any { return in.Body }
 
 // Rate changes the rate.
 func (h *Admin) Rate(ctx context.Context, in *rateInput) (*operatorRoomOutput, error) {
-	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
-		return h.Rooms.SetRate(ctx, in.Room, in.Body.RatePerMin, in.Body.by(ctx))
+	return altered(ctx, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.SetRate(ctx, in.Room, in.Body.RatePerMin, in.Body.cause(ctx))
 	})
 }
 
 type messageInput struct {
 	RoomName
-	Body struct {
-		Message string `json:"message" maxLength:"500" doc:"Shown to everybody in the room, without control characters; empty: none"`
-		Because
-	} `nameHint:"RoomMessage"`
+	Body RoomMessage
+}
+
+// RoomMessage changes the message.
+type RoomMessage struct {
+	Message string `json:"message" maxLength:"500" doc:"Shown to everybody in the room, without control characters; empty: none"`
+	ChangeReason
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -106,19 +115,22 @@ func (in *messageInput) AuditDetail() any { return in.Body }
 
 // Message changes the message.
 func (h *Admin) Message(ctx context.Context, in *messageInput) (*operatorRoomOutput, error) {
-	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
-		return h.Rooms.SetMessage(ctx, in.Room, in.Body.Message, in.Body.by(ctx))
+	return altered(ctx, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.SetMessage(ctx, in.Room, in.Body.Message, in.Body.cause(ctx))
 	})
 }
 
 type beaconInput struct {
 	RoomName
-	Body struct {
-		Round      int64  `json:"round" minimum:"1" doc:"The round that the room waits for"`
-		Signature  string `json:"signature" maxLength:"96" pattern:"^[0-9a-fA-F]{96}$" patternDescription:"96 hexadecimal digits" doc:"Of the round; it is verified with the public key of the network"`
-		Randomness string `json:"randomness,omitempty" maxLength:"64" doc:"Ignored: part of what relays of drand answer"`
-		Because
-	} `nameHint:"RoomBeacon"`
+	Body RoomBeacon
+}
+
+// RoomBeacon has the round that a room waits for.
+type RoomBeacon struct {
+	Round      int64  `json:"round" minimum:"1" doc:"The round that the room waits for"`
+	Signature  string `json:"signature" maxLength:"96" pattern:"^[0-9a-fA-F]{96}$" patternDescription:"96 hexadecimal digits" doc:"Of the round; it is verified with the public key of the network"`
+	Randomness string `json:"randomness,omitempty" maxLength:"64" doc:"Ignored: part of what relays of drand answer"`
+	ChangeReason
 }
 
 // AuditDetail returns what the audit log stores of the request.
@@ -126,8 +138,8 @@ func (in *beaconInput) AuditDetail() any { return in.Body }
 
 // Beacon gives a room the round that its draw waits for.
 func (h *Admin) Beacon(ctx context.Context, in *beaconInput) (*operatorRoomOutput, error) {
-	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
-		return h.Rooms.SetBeacon(ctx, in.Room, in.Body.Round, in.Body.Signature, in.Body.by(ctx))
+	return altered(ctx, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.SetBeacon(ctx, in.Room, in.Body.Round, in.Body.Signature, in.Body.cause(ctx))
 	})
 }
 
@@ -161,7 +173,8 @@ func (h *Admin) Draw(ctx context.Context, in *verbInput) (*operatorRoomOutput, e
 			return nil, p
 		case s.Draw.Root != "":
 			b := s.Draw.Beacon
-			p.Detail, p.RetryAfter = fmt.Sprintf("room %s draws with round %d of drand, which is signed at %s", in.Room, b.Round, b.At.Format(time.RFC3339)), max(time.Second, b.At.Sub(s.Now))
+			p.Detail = fmt.Sprintf("room %s draws with round %d of drand, which is signed at %s", in.Room, b.Round, b.At.Format(time.RFC3339))
+			p.RetryAfter = max(time.Second, b.At.Sub(s.Now))
 			return nil, p
 		}
 		select {

@@ -12,11 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/challenge"
 	"github.com/tidegate/tidegate/internal/httpapi/document"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -40,6 +42,73 @@ type Visitors struct {
 	documents document.Shared // of rooms
 }
 
+// Routes are the routes of the public listener for a room, and of both for places and keys. Joining asks the rules by itself.
+func (h *Visitors) Routes() []route.Route {
+	of := func(roles []auth.Role, op huma.Operation) route.Route {
+		op.Tags = tagRooms
+		return route.Route{Operation: op, Public: route.Charged, Roles: roles}
+	}
+	forUser := func(op huma.Operation) route.Route {
+		r := of(auth.ForServices, op)
+		r.ActsForUser = true
+		return r
+	}
+	room := of(nil, roomOperation())
+	room.Document = reflect.TypeFor[RoomView]()
+	join := forUser(huma.Operation{
+		OperationID: "join-room", Method: http.MethodPost, Path: PlacePath, Summary: "Join a waiting room; idempotent: one place on all devices",
+		MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
+	})
+	join.Public, join.Created = route.Open, true
+	return append([]route.Route{
+		route.Of(room, h.Room),
+		route.Of(join, h.Join),
+		route.Of(forUser(huma.Operation{
+			OperationID: "get-place", Method: http.MethodGet, Path: PlacePath, Summary: "The caller's place; with wait_ms, as soon as its state changes",
+			Middlewares: huma.Middlewares{h.FastPlace}, Errors: []int{401, 403, 404, 422, 429, 503},
+		}), h.Place),
+		route.Of(forUser(huma.Operation{
+			OperationID: "claim-turn", Method: http.MethodPost, Path: ClaimPath, Summary: "Claim the turn and get the pass; idempotent",
+			Description: "503 at_capacity: it is the caller's turn, but the rate or the capacity is used up. The turn is kept; repeat the call.",
+			Errors:      []int{401, 403, 404, 409, 410, 429, 503},
+		}), h.Claim),
+		route.Of(forUser(huma.Operation{
+			OperationID: "leave-room", Method: http.MethodDelete, Path: PlacePath, Summary: "Give up the place and an unused pass; idempotent",
+			DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 429, 503},
+		}), h.Leave),
+		route.Of(of(auth.ForReaders, huma.Operation{
+			OperationID: "pass-keys", Method: http.MethodGet, Path: "/.well-known/jwks.json", Summary: "The public keys of passes (RFC 7517)",
+			Errors: []int{401, 403, 429, 503},
+		}), h.Keys),
+		route.Of(of(auth.ForReaders, huma.Operation{
+			OperationID: "receipt-keys", Method: http.MethodGet, Path: "/.well-known/receipt-keys.json", Summary: "The public keys of receipts of draws (RFC 7517)",
+			Errors: []int{401, 403, 429, 503},
+		}), h.ReceiptKeys),
+	}, h.streamRoutes()...)
+}
+
+// Paths of the routes that visitors use most.
+const (
+	RoomPath   = "/v1/rooms/{room}"
+	PlacePath  = RoomPath + "/place"
+	ClaimPath  = PlacePath + "/claim"
+	EventsPath = RoomPath + "/events"
+)
+
+var tagRooms = []string{"Waiting rooms"}
+
+// roomOperation reads a room. The internal listener has another handler for it, which shows more.
+func roomOperation() huma.Operation {
+	return huma.Operation{
+		OperationID: "get-room", Method: http.MethodGet, Path: RoomPath, Summary: "A waiting room and its progress", Tags: tagRooms,
+		Errors: []int{401, 403, 404, 429, 503},
+	}
+}
+
+func roomParameter() []*huma.Param {
+	return []*huma.Param{route.PathParameter("room", "Name of the room")}
+}
+
 // Visitor is the parameters that identify a place.
 type Visitor struct {
 	RoomName
@@ -50,8 +119,8 @@ func (in *Visitor) visitor(ctx context.Context) waitingroom.Visitor {
 	return waitingroom.Visitor{User: request.Of(ctx).Caller.User, Tier: request.Of(ctx).Tier(), Token: in.Token}
 }
 
-// placeView is a place in responses to its visitor.
-type placeView struct {
+// PlaceView is a place in responses to its visitor.
+type PlaceView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Room        string              `json:"room"`
@@ -98,14 +167,14 @@ type placeOutput struct {
 	Status       int
 	CacheControl string `header:"Cache-Control"`
 	Location     string `header:"Location"`
-	Body         placeView
+	Body         PlaceView
 }
 
 func (h *Visitors) view(p *waitingroom.Place) (*placeOutput, error) {
-	v := placeView{
-		Room: p.Room, State: p.State, Number: p.Number, Lane: p.Lane, Outlook: p.Outlook, PollAfterMS: jsontime.CeilMS(p.PollAfter), Quantity: p.Quantity,
-		JoinedAt: jsontime.Instant(p.JoinedAt), OrderID: p.OrderID, Reason: p.Reason, Token: p.Token, Receipt: p.Receipt,
-		TurnUntil: jsontime.InstantOrNull(p.TurnUntil), PassUntil: jsontime.InstantOrNull(p.PassUntil),
+	v := PlaceView{
+		Room: p.Room, State: p.State, Number: p.Number, Lane: p.Lane, Outlook: p.Outlook, PollAfterMS: response.CeilMS(p.PollAfter), Quantity: p.Quantity,
+		JoinedAt: response.Instant(p.JoinedAt), OrderID: p.OrderID, Reason: p.Reason, Token: p.Token, Receipt: p.Receipt,
+		TurnUntil: response.InstantOrNull(p.TurnUntil), PassUntil: response.InstantOrNull(p.PassUntil),
 	}
 	if p.Position > 0 {
 		v.Position = &p.Position
@@ -142,7 +211,7 @@ func (h *Visitors) Join(ctx context.Context, in *joinInput) (*placeOutput, error
 	if in.Body != nil {
 		quantity, who.Lane = max(1, in.Body.Quantity), in.Body.Lane
 	}
-	place, created, err := h.Enter(ctx, in.Room, who, quantity)
+	place, err := h.Enter(ctx, in.Room, who, quantity)
 	if err != nil {
 		return nil, err
 	}
@@ -150,30 +219,40 @@ func (h *Visitors) Join(ctx context.Context, in *joinInput) (*placeOutput, error
 	if err != nil {
 		return nil, err
 	}
-	if out.Location = problem.RoomPath(in.Room) + "/place"; created {
+	if out.Location = problem.RoomPath(in.Room) + "/place"; place.Created {
 		out.Status = http.StatusCreated
 	}
 	return out, nil
 }
 
 // Enter gives a visitor a place, or returns the one that the visitor has, after the rules and the room's challenge.
-func (h *Visitors) Enter(ctx context.Context, name string, who waitingroom.Visitor, quantity int) (place waitingroom.Place, created bool, err error) {
+func (h *Visitors) Enter(ctx context.Context, name string, who waitingroom.Visitor, quantity int) (waitingroom.Place, error) {
 	room, err := h.room(ctx, name)
 	if err != nil {
-		return place, false, err
+		return waitingroom.Place{}, err
 	}
 	if err := h.charge(ctx, &room, who); err != nil {
-		return place, false, err
+		return waitingroom.Place{}, err
 	}
-	place, created, err = h.Rooms.Join(context.WithoutCancel(ctx), name, who, quantity)
+	place, refusal, err := h.Rooms.Join(context.WithoutCancel(ctx), name, who, quantity)
 	if err != nil {
-		p := problem.Of(at(err))
-		if errors.Is(err, waitingroom.ErrNotStarted) {
+		return place, at(err)
+	}
+	if refusal != nil {
+		p := refused(refusal)
+		if refusal.Reason == waitingroom.ReasonNotStarted {
 			p.RetryAfter = max(room.GatherAt.Sub(room.Now), time.Millisecond)
 		}
-		return place, false, p
+		return place, p
 	}
-	return place, created, nil
+	return place, nil
+}
+
+// refused is the problem of a visitor whom the room refuses.
+func refused(refusal *waitingroom.Refusal) *problem.Problem {
+	p := problem.New(string(refusal.Reason))
+	p.Detail, p.RetryAfter = refusal.Detail, max(refusal.RetryAfter, p.RetryAfter)
+	return p
 }
 
 // charge asks the rules, and for a solution if the room wants one and the visitor has no place yet.
@@ -234,7 +313,7 @@ func (h *Visitors) FastPlace(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	header := c.Response().Header()
-	header["Cache-Control"], header["Content-Type"] = request.NoStore, request.JSON
+	header["Cache-Control"], header["Content-Type"] = response.NoStore, response.JSON
 	c.Response().WriteHeader(http.StatusOK)
 	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body) // fails if the client has disconnected
 }
@@ -244,19 +323,21 @@ func (h *Visitors) Claim(ctx context.Context, in *Visitor) (*placeOutput, error)
 	request.Of(ctx).Slot.Leave()
 	ctx = context.WithoutCancel(ctx)
 	who := in.visitor(ctx)
-	place, err := h.Rooms.Claim(ctx, in.Room, who)
-	if errors.Is(err, waitingroom.ErrNotYourTurn) {
-		p := problem.Of(err)
-		if place, failed := h.Rooms.Place(ctx, in.Room, who); failed == nil {
-			after := jsontime.CeilMS(place.PollAfter)
-			p.PollAfterMS = &after
-		}
-		return nil, p
-	}
+	place, refusal, err := h.Rooms.Claim(ctx, in.Room, who)
 	if err != nil {
 		return nil, err
 	}
-	return h.view(&place)
+	if refusal == nil {
+		return h.view(&place)
+	}
+	p := refused(refusal)
+	if refusal.Reason == waitingroom.ReasonNotYourTurn {
+		if place, failed := h.Rooms.Place(ctx, in.Room, who); failed == nil {
+			after := response.CeilMS(place.PollAfter)
+			p.PollAfterMS = &after
+		}
+	}
+	return nil, p
 }
 
 // Leave gives up the place.

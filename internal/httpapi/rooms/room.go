@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/document"
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -33,7 +33,7 @@ type RoomView struct {
 	Stock      *int64            `json:"stock,omitempty" doc:"Units that are free, in a room of a sale, from gather_at on"`
 	Message    string            `json:"message,omitempty" doc:"From the operator; without one, why the room stands still or has ended with its sale"`
 	Poll       pollView          `json:"poll"`
-	Draw       *drawView         `json:"draw,omitempty" doc:"In mode draw"`
+	Draw       *DrawView         `json:"draw,omitempty" doc:"In mode draw"`
 	Lanes      []laneView        `json:"lanes,omitempty" doc:"Of a room with lanes, which served, joined and waiting are the sums of"`
 
 	PageView
@@ -67,7 +67,8 @@ type pollView struct {
 	FarMS  int64 `json:"far_ms" doc:"How often to read a place that is far behind"`
 }
 
-type drawView struct {
+// DrawView is a draw in responses, as far as it is published.
+type DrawView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Commitment string      `json:"commitment" doc:"SHA-256 of the secret, in hexadecimal"`
@@ -90,7 +91,7 @@ type beaconView struct {
 
 func viewRoom(s *waitingroom.Status) RoomView {
 	v := RoomView{
-		Room: s.Room, Phase: s.Phase, Now: jsontime.Instant(s.Now), Sale: s.Sale, Item: s.Item, GatherAt: jsontime.Instant(s.GatherAt), StartsAt: jsontime.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
+		Room: s.Room, Phase: s.Phase, Now: response.Instant(s.Now), Sale: s.Sale, Item: s.Item, GatherAt: response.Instant(s.GatherAt), StartsAt: response.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
 		Waiting: s.Waiting, RatePerMin: s.RatePerMin, Message: s.Message,
 		Stock: s.Free, Poll: pollView{NearMS: waitingroom.PollNear.Milliseconds(), FarMS: waitingroom.PollFar.Milliseconds()}, PageView: PageView(s.Page),
 	}
@@ -100,7 +101,7 @@ func viewRoom(s *waitingroom.Status) RoomView {
 		}
 	}
 	if d := s.Draw; d != nil {
-		v.Draw = &drawView{Commitment: d.Commitment}
+		v.Draw = &DrawView{Commitment: d.Commitment}
 		if d.Root != "" {
 			v.Draw.Root, v.Draw.N = &d.Root, &d.N
 		}
@@ -108,7 +109,7 @@ func viewRoom(s *waitingroom.Status) RoomView {
 			v.Draw.Seed, v.Draw.Secret = &d.Seed, &d.Secret
 		}
 		if b := d.Beacon; b != nil {
-			v.Draw.Beacon = &beaconView{Network: b.Network, Chain: b.Chain, Round: b.Round, At: jsontime.Instant(b.At)}
+			v.Draw.Beacon = &beaconView{Network: b.Network, Chain: b.Chain, Round: b.Round, At: response.Instant(b.At)}
 			if b.Signature != "" {
 				v.Draw.Beacon.Signature = &b.Signature
 			}

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
-	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -24,13 +27,36 @@ const (
 	turnsAtOnce   = 500                    // read
 )
 
+// events are the streams that a listener has at once.
+var events = route.Bound{Most: 10_000, PerAddress: 200}
+
+func (h *Visitors) streamRoutes() []route.Route {
+	const text = "The data of an event `room` is what GET of the room answers. Comments keep the connection open."
+	stream := route.Route{
+		Operation: huma.Operation{
+			OperationID: "room-events", Method: http.MethodGet, Path: EventsPath,
+			Summary:     "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and every 15 seconds",
+			Description: text, Tags: tagRooms, Parameters: roomParameter(), Responses: route.Responses(route.Content("text/event-stream"), 401, 403, 404, 429, 503),
+		},
+		Bound: events, Lasting: true,
+	}
+	public, internal := stream, stream
+	public.Public, internal.Roles = route.Charged, auth.ForReaders
+	internal.Operation.Description += " Before it there is an event `turn` for each place that got its turn since the last one: its data is an " +
+		"item of list-places. The `id` is the position, " +
+		"and after the room's event how many have had their turn: a client that sends it as `Last-Event-ID` misses no turn. A turn " +
+		"may come twice after that, from a process that is a moment behind: act once for each `number`. A turn that is not claimed before `turn_until` lapses, without an event."
+	return []route.Route{route.Plain(public, h.Events), route.Plain(internal, h.EventsWithTurns)}
+}
+
 // Events serves a room as server-sent events: its public document at once, whenever it has changed, and with a comment every 15 s, until
 // the client disconnects, its token is no longer accepted, or the process is to end.
 func (h *Visitors) Events(c echo.Context) error { return h.stream(c, false) }
 
 // EventsWithTurns is Events for the shop's servers: before the room it sends an event turn for each place that got its turn, in the order of
 // the positions. The id of an event is the position, or of the room how many have had their turn, so that a client that connects again
-// with the last one misses none; in a room with lanes it has such a number for each of them. It may get some twice, if it reaches a process that is a moment behind. Without it the turns from now on are sent.
+// with the last one misses none; in a room with lanes it has such a number for each of them. It may get some twice, if it reaches a process
+// that is a moment behind. Without it the turns from now on are sent.
 func (h *Visitors) EventsWithTurns(c echo.Context) error { return h.stream(c, true) }
 
 func (h *Visitors) stream(c echo.Context, withTurns bool) error {
@@ -49,7 +75,7 @@ func (h *Visitors) stream(c echo.Context, withTurns bool) error {
 	w := c.Response()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
-	header["Cache-Control"] = request.NoStore
+	header["Cache-Control"] = response.NoStore
 	header.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // it would end the context; a test's recorder has none

@@ -2,11 +2,15 @@ package sales
 
 import (
 	"context"
+	"net/http"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -20,7 +24,29 @@ type Replayer interface {
 	Replay(ctx context.Context, id orders.ID) (orders.Order, error)
 }
 
-type deadLetterView struct {
+// Routes are the routes of dead letters.
+func (h *DeadLetters) Routes() []route.Route {
+	return []route.Route{
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "list-dead-letters", Method: http.MethodGet, Path: "/v1/orders/dead",
+				Summary: "Accepted orders that the database refuses to hold", Tags: route.TagOperating, Errors: []int{401, 403, 422, 503},
+			},
+			Roles: auth.ForViewers,
+		}, h.List),
+		route.Of(route.Route{
+			Operation: huma.Operation{
+				OperationID: "replay-dead-letter", Method: http.MethodPost, Path: "/v1/orders/dead/{id}/replay",
+				Summary: "Commit a dead letter after what made the database refuse it is gone; 409: it still refuses", Tags: route.TagOperating,
+				Errors: []int{401, 403, 404, 409, 503},
+			},
+			Roles: auth.ForOperators,
+		}, h.Replay),
+	}
+}
+
+// DeadLetterView is a dead letter in responses.
+type DeadLetterView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	OrderID    string    `json:"order_id" format:"uuid"`
@@ -35,7 +61,7 @@ type deadLetterView struct {
 }
 
 // List lists them by id, and so by the time of their orders.
-func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Output[deadLetterView], error) {
+func (h *DeadLetters) List(ctx context.Context, in *response.Paging) (*response.PageOutput[DeadLetterView], error) {
 	after, err := afterOrder(ctx, h.Orders, in.Cursor)
 	if err != nil {
 		return nil, err
@@ -44,17 +70,17 @@ func (h *DeadLetters) List(ctx context.Context, in *paging.Paging) (*paging.Outp
 	if err != nil {
 		return nil, err
 	}
-	view := func(d *orders.DeadLetter) deadLetterView { return h.view(ctx, d) }
-	return paging.Of(list, len(list) == in.Limit, view, func(d *orders.DeadLetter) []byte {
+	view := func(d *orders.DeadLetter) DeadLetterView { return h.view(ctx, d) }
+	return response.PageOf(list, len(list) == in.Limit, view, func(d *orders.DeadLetter) []byte {
 		return cursorAt(ctx, h.Orders, d.Reservation.ID, d.Reservation.Buyer)
 	}), nil
 }
 
-func (h *DeadLetters) view(ctx context.Context, d *orders.DeadLetter) deadLetterView {
+func (h *DeadLetters) view(ctx context.Context, d *orders.DeadLetter) DeadLetterView {
 	o := d.Reservation.Accepted()
-	view := deadLetterView{
+	view := DeadLetterView{
 		OrderID: shownTo(ctx, h.Orders, o.ID, o.Buyer), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
-		AcceptedAt: jsontime.Instant(o.AcceptedAt), RefusedAt: jsontime.Instant(d.At), Reason: d.Reason,
+		AcceptedAt: response.Instant(o.AcceptedAt), RefusedAt: response.Instant(d.At), Reason: d.Reason,
 	}
 	if view.Units == nil {
 		view.Units = []int{}

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 )
 
 // maxFast is the longest body that FastPlace decodes.
@@ -43,7 +44,7 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	if out.Replayed != "" {
 		header["Idempotency-Replayed"] = []string{out.Replayed}
 	}
-	header["Content-Type"] = request.JSON
+	header["Content-Type"] = response.JSON
 	c.Response().WriteHeader(http.StatusAccepted)
 	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body)
 }

@@ -3,11 +3,16 @@ package sales
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -23,13 +28,25 @@ type Events interface {
 	Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error)
 }
 
+// Routes is the route of the feed.
+func (h *Feed) Routes() []route.Route {
+	return []route.Route{route.Of(route.Route{
+		Operation: huma.Operation{
+			OperationID: "order-events", Method: http.MethodGet, Path: "/v1/order-events",
+			Summary: "Every change of every order, in one order that never changes; waits for the next one", Tags: tagBackOffice, Errors: []int{401, 403, 422, 503},
+		},
+		Roles: auth.ForReaders,
+	}, h.Events)}
+}
+
 type eventsInput struct {
 	After  int64 `query:"after" minimum:"0" doc:"next_cursor of the answer before; 0: from the beginning"`
 	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	WaitMS int64 `query:"wait_ms" minimum:"0" maximum:"30000" doc:"How long to wait for an event where there is none yet"`
 }
 
-type eventView struct {
+// EventView is a change of an order in responses.
+type EventView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	Seq       int64         `json:"seq" doc:"Grows from event to event, with gaps"`
@@ -51,7 +68,7 @@ type eventsOutput struct {
 	Body         struct {
 		_ struct{} `additionalProperties:"true"`
 
-		Items      []eventView `json:"items"`
+		Items      []EventView `json:"items"`
 		NextCursor string      `json:"next_cursor" doc:"What to send as after next time"`
 	} `nameHint:"OrderEvents"`
 }
@@ -64,12 +81,12 @@ func (h *Feed) Events(ctx context.Context, in *eventsInput) (*eventsOutput, erro
 		return nil, err
 	}
 	out := &eventsOutput{CacheControl: "no-store"}
-	out.Body.Items = make([]eventView, len(events))
+	out.Body.Items = make([]EventView, len(events))
 	last := in.After
 	for i := range events {
 		e := &events[i]
-		out.Body.Items[i] = eventView{
-			Seq: e.Seq, At: jsontime.Instant(e.At), OrderID: shownTo(ctx, h.Orders, e.OrderID, e.Buyer), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
+		out.Body.Items[i] = EventView{
+			Seq: e.Seq, At: response.Instant(e.At), OrderID: shownTo(ctx, h.Orders, e.OrderID, e.Buyer), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
 			Units: e.Units, Status: e.Status, Reason: e.Reason, Action: e.Action, Reference: e.Reference,
 		}
 		if e.Units == nil {

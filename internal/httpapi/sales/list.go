@@ -4,36 +4,37 @@ import (
 	"context"
 
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 type ownOrdersInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
-	paging.Paging
+	response.Paging
 }
 
-func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*paging.Output[orderView], error) {
+func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*response.PageOutput[OrderView], error) {
 	user := request.Of(ctx).Caller.User
 	if user == "" {
 		return nil, auth.ErrUnauthenticated // an address has no orders
 	}
-	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
+	return h.list(ctx, shop.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
 }
 
 type allOrdersInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
-	paging.Paging
+	response.Paging
 	Status orders.Status `query:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
 	User   string        `query:"user" maxLength:"255"`
 }
 
-func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*paging.Output[orderView], error) {
-	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
+func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*response.PageOutput[OrderView], error) {
+	return h.list(ctx, shop.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
 }
 
-func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*paging.Output[orderView], error) {
+func (h *Reader) list(ctx context.Context, q shop.Query, in response.Paging) (*response.PageOutput[OrderView], error) {
 	var err error
 	if q.After, err = afterOrder(ctx, h.Orders, in.Cursor); err != nil {
 		return nil, err
@@ -43,6 +44,6 @@ func (h *Reader) list(ctx context.Context, q orders.Query, in paging.Paging) (*p
 	if err != nil {
 		return nil, err
 	}
-	view := func(o *orders.Order) orderView { return viewOrder(ctx, h.Orders, o, q.Viewer) }
-	return paging.Of(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return cursorAt(ctx, h.Orders, o.ID, o.Buyer) }), nil
+	view := func(o *orders.Order) OrderView { return viewOrder(ctx, h.Orders, o, q.Viewer) }
+	return response.PageOf(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return cursorAt(ctx, h.Orders, o.ID, o.Buyer) }), nil
 }

@@ -6,9 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
-	"github.com/tidegate/tidegate/internal/httpapi/paging"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -20,10 +19,11 @@ type orderInput struct {
 
 type orderOutput struct {
 	CacheControl string `header:"Cache-Control"`
-	Body         orderView
+	Body         OrderView
 }
 
-type orderView struct {
+// OrderView is an order in responses.
+type OrderView struct {
 	_ struct{} `additionalProperties:"true"`
 
 	OrderID     string        `json:"order_id" format:"uuid" doc:"For viewers, a reference of an order without a user: the internal listener takes it for the id"`
@@ -68,10 +68,10 @@ func (h *Reader) order(ctx context.Context, id orders.ID, viewer orders.Viewer, 
 	return h.Orders.Order(ctx, id, viewer)
 }
 
-func viewOrder(ctx context.Context, names Namer, o *orders.Order, by orders.Viewer) orderView {
-	v := orderView{
+func viewOrder(ctx context.Context, names Namer, o *orders.Order, by orders.Viewer) OrderView {
+	v := OrderView{
 		OrderID: shownTo(ctx, names, o.ID, o.Buyer), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
-		AcceptedAt: jsontime.Instant(o.AcceptedAt), ConfirmedAt: jsontime.InstantOrNull(o.ConfirmedAt), PayBefore: jsontime.InstantOrNull(o.PayBefore),
+		AcceptedAt: response.Instant(o.AcceptedAt), ConfirmedAt: response.InstantOrNull(o.ConfirmedAt), PayBefore: response.InstantOrNull(o.PayBefore),
 		Reason: o.Reason, PollAfterMS: pollAfter(o),
 	}
 	if v.Units == nil {
@@ -99,13 +99,13 @@ func afterOrder(ctx context.Context, names Namer, s string) (id orders.ID, err e
 	if s == "" {
 		return id, nil
 	}
-	after, err := paging.ParseCursor(s)
+	after, err := response.ParseCursor(s)
 	if err != nil || len(after) != len(id) {
-		return id, paging.InvalidCursor()
+		return id, response.InvalidCursor()
 	}
 	if id = orders.ID(after); request.Of(ctx).Guard != nil {
 		if id, err = names.ParseShown(id.String()); err != nil {
-			return id, paging.InvalidCursor()
+			return id, response.InvalidCursor()
 		}
 	}
 	return id, nil

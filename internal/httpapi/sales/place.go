@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/orders"
@@ -24,7 +28,7 @@ import (
 type Placer struct {
 	Orders Preparer
 	Rules  rules
-	Gate   Gate
+	Gate   charge.Gate
 	Rooms  interface { // nil: no waiting rooms
 		// Restore lets a user order again whom a waiting room has admitted, if Redis has forgotten it.
 		Restore(ctx context.Context, sale, item, user string) (bool, error)
@@ -41,14 +45,6 @@ type Placer struct {
 type Preparer interface {
 	Namer
 	Prepare(orders.Request) (Attempt, error)
-}
-
-// Gate is what placing needs of the rules besides Rules.
-type Gate interface {
-	// Banned reads the process's memory only.
-	Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
-	// Refund continues when ctx is cancelled.
-	Refund(ctx context.Context, d admission.Decision) error
 }
 
 // rules decide requests to this API.
@@ -76,24 +72,42 @@ type Attempt interface {
 	Reserve(ctx context.Context) (orders.Outcome, error)
 }
 
+// MaxOrder is the maximum size of an order's body in bytes: its sender may be anonymous, and parsing is the most expensive step of a refusal.
+const MaxOrder = 4 << 10
+
+// Routes is the route that places orders.
+func (h *Placer) Routes() []route.Route {
+	return []route.Route{route.Of(route.Route{
+		Operation: huma.Operation{
+			OperationID: "place-order", Method: http.MethodPost, Path: OrdersPath, Summary: "Order units of an item", Middlewares: huma.Middlewares{h.FastPlace},
+			Tags: tagOrders, DefaultStatus: http.StatusAccepted, MaxBodyBytes: MaxOrder + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
+		},
+		Public: route.Open, Roles: auth.ForServices, ActsForUser: true,
+	}, h.Place)}
+}
+
 type placeInput struct {
 	Sale    string `path:"sale" doc:"Name of the sale"`
-	Key     string `header:"Idempotency-Key" example:"2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21" doc:"At most 255 printable characters. Makes a repetition of this request the same order. It may be quoted, as a string of structured fields: \"k\" is k. Required where a buyer may hold more than one unit, and without a user. Without a user it has 22 to 255 characters and is a secret, such as a random UUID: whoever knows it has the order"`
+	Key     string `header:"Idempotency-Key" example:"2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21" doc:"At most 255 printable characters. Makes a repetition of this request the same order. It may be quoted, as a string of structured fields: \"k\" is k. Required where a buyer may hold more than one unit, and without a user. Without a user it has 22 to 255 characters and is a secret, such as a random UUID: whoever has it has the order"`
 	Captcha string `header:"X-Captcha" doc:"Solution of the challenge that a refusal with captcha_required named; good for one request"`
-	Body    struct {
-		Item     string `json:"item" doc:"Name of the item"`
-		Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
-	} `nameHint:"OrderRequest"`
+	Body    OrderRequest
+}
+
+// OrderRequest is what a buyer asks for.
+type OrderRequest struct {
+	Item     string `json:"item" doc:"Name of the item"`
+	Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
 }
 
 type placeOutput struct {
 	Location   string `header:"Location"`
-	RetryAfter string `header:"Retry-After" doc:"Whole seconds; poll_after_ms says it finer"`
+	RetryAfter string `header:"Retry-After" doc:"Whole seconds; poll_after_ms is finer"`
 	Replayed   string `header:"Idempotency-Replayed" doc:"true: the order stood before this request"`
-	Body       placedOrder
+	Body       PlacedOrder
 }
 
-type placedOrder struct {
+// PlacedOrder is an order in the response to its buyer's request.
+type PlacedOrder struct {
 	_ struct{} `additionalProperties:"true"`
 
 	OrderID     string        `json:"order_id" format:"uuid"`
@@ -150,7 +164,7 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	placed := &placeOutput{
 		Location:   "/v1/orders/" + o.ID.String(),
 		RetryAfter: strconv.FormatInt(max(1, (wait+999)/1000), 10),
-		Body: placedOrder{
+		Body: PlacedOrder{
 			OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: wait,
 		},
 	}
@@ -192,7 +206,7 @@ func (h *Placer) reserve(ctx context.Context, in *placeInput, attempt Attempt) (
 		return out, unknown
 	case err != nil:
 		_, refused := errors.AsType[*problem.Problem](err)
-		counts = !refused // a refusal may come from memory, and then its duration says nothing
+		counts = !refused // a refusal may come from memory, so its duration does not measure a decision
 		return orders.Outcome{}, err
 	}
 	out, err = attempt.Reserve(rest)

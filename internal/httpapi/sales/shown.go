@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// A Namer names orders to those who may see them and must not act as their buyers, as an orders.Service does.
+// A Namer names orders to those who may see them and must not act as their buyers, as a shop.Service does.
 type Namer interface {
 	Shown(id orders.ID, buyer string) orders.ID
 	ParseShown(text string) (orders.ID, error)

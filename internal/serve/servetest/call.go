@@ -28,7 +28,7 @@ func Call(method, url, body string, headers ...string) Answer {
 
 // Once makes one HTTP call. headers are name, value, name, value …; a body is sent as JSON.
 func Once(method, url, body string, headers ...string) (a Answer) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -79,7 +79,7 @@ func Decided(call func() Answer, also ...string) Answer {
 		busy := slices.ContainsFunc(append(also, "store_unavailable"), func(reason string) bool {
 			return bytes.Contains(a.Body, []byte(`"reason":"`+reason+`"`))
 		})
-		if a.Status != http.StatusServiceUnavailable || !busy || time.Since(start) > patience {
+		if a.Status != http.StatusServiceUnavailable || !busy || time.Since(start) > waitTimeout {
 			return a
 		}
 	}
@@ -95,8 +95,8 @@ func Until(t testing.TB, status int, call func() Answer) Answer {
 		if a.Status == status {
 			return a
 		}
-		if time.Since(start) > patience {
-			t.Fatalf("after %v still %v, want status %d", patience, a, status)
+		if time.Since(start) > waitTimeout {
+			t.Fatalf("after %v still %v, want status %d", waitTimeout, a, status)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// A Process is cmd/api as a process of its own, over Redis and Postgres, so that what it uses can be told from what its test uses.
+// A Process is cmd/api as a process of its own, over Redis and Postgres, so that its resource use can be measured apart from its test's.
 type Process struct {
 	Public, Internal string // URLs
 

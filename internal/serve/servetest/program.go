@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// patience is long, for machines that are busy with other work.
-const patience = 60 * time.Second
+// waitTimeout is long, for machines that are busy with other work.
+const waitTimeout = 60 * time.Second
 
 // Program is a running program. It is stopped with the test if it still runs.
 type Program struct {
@@ -115,7 +115,7 @@ func (p *Program) Wait() error {
 	select {
 	case <-p.ended:
 		return p.err
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		p.t.Fatalf("the program does not end\n%s", p.log)
 		return nil
 	}
@@ -134,9 +134,9 @@ func (p *Program) cleanup() {
 	p.signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		p.signal(syscall.SIGKILL)
-		p.t.Error("the program did not end when told to")
+		p.t.Error("the program did not end after SIGTERM")
 	}
 	if p.t.Failed() {
 		p.t.Logf("the program's log ends with:\n%s", p.log)
@@ -188,7 +188,7 @@ func (l *logged) String() string {
 }
 
 func (l *logged) await(ended <-chan struct{}, is func(entry) bool) (entry, error) {
-	expired := time.After(patience)
+	expired := time.After(waitTimeout)
 	for over := false; ; {
 		l.mu.Lock()
 		entries, grown := l.entries, l.grown
@@ -206,7 +206,7 @@ func (l *logged) await(ended <-chan struct{}, is func(entry) bool) (entry, error
 		case <-ended:
 			over = true
 		case <-expired:
-			return entry{}, fmt.Errorf("not within %v", patience)
+			return entry{}, fmt.Errorf("not within %v", waitTimeout)
 		}
 	}
 }

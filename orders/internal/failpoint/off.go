@@ -2,8 +2,8 @@
 
 package failpoint
 
-// Hit marks a place. It does nothing in this build.
+// Hit is a place where a test can fail the process. It does nothing in this build.
 func Hit(string) {}
 
-// Step marks a step of a recovery. It does nothing in this build.
+// Step is a step of a recovery at which a test can fail the process. It does nothing in this build.
 func Step(string) {}

@@ -64,9 +64,9 @@ type Member struct {
 	Pulse string
 	// Acknowledged: the process has handed over the orders it remembered. Set by HandOver only.
 	Acknowledged bool
-	// Commits: the process has written orders lately, or proved that it could. Also set for all processes of earlier versions.
+	// Commits: the process has written orders lately, or proved that it could.
 	Commits bool
-	// Host, Addr and Program say where the process runs, for operators; empty for those of earlier versions.
+	// Host, Addr and Program say where the process runs, for operators.
 	Host, Addr, Program string
 }
 
@@ -78,7 +78,7 @@ func (m Member) String() string {
 	return fmt.Sprintf("%s on %s (%s), process %s", m.Program, m.Host, m.Addr, m.Process)
 }
 
-// A Self is what a process says of itself with each heartbeat.
+// A Self is what a process reports about itself with each heartbeat.
 type Self struct {
 	Process, Host, Program string
 	Commits                bool

@@ -120,11 +120,11 @@ function change.erase(t)
 end
 
 local function tell(channel, tallies)
-  local told = {}
+  local published = {}
   for _, t in ipairs(tallies) do
     local subject = string.match(t.key, '{(.-)}')
-    if not told[subject] then
-      told[subject] = true
+    if not published[subject] then
+      published[subject] = true
       call('PUBLISH', channel, subject)
     end
   end

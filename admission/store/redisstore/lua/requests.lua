@@ -81,7 +81,7 @@ function requests.put(t)
   if left < 0 or left > ttl then call('PEXPIRE', t.young, ttl) end -- above it if the clock was set back
 end
 
--- Marks the answer that find returned as no longer charged. It is still repeated: a resend is late, and a new attempt needs a new id.
+-- Records that the answer which find returned is no longer charged. It is still repeated: a resend is late, and a new attempt needs a new id.
 function requests.refunded(t)
   call('HSET', t.recorded, t.field, record(t, 3, t.recorded_cost))
 end

@@ -1,2 +1,0 @@
-// Package jsontime converts times and durations for JSON bodies and header fields.
-package jsontime

@@ -1,2 +1,0 @@
-// Package paging splits lists into pages, which a cursor connects.
-package paging

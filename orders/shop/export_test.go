@@ -1,0 +1,88 @@
+package shop
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/redisscript"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// NewService returns a service without any I/O.
+var NewService = newService
+
+// Commits marks the process as committing for an hour, for long tests without a worker.
+func (s *Service) Commits() { s.core.commits.Beat(time.Hour) }
+
+// RunWorker runs the worker of a process that commits nothing.
+func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx) }
+
+// CheckDurability is a part of Open.
+func (s *Service) CheckDurability(ctx context.Context) error {
+	return CheckDurability(ctx, s.core.base, s.core.opts.Durability, s.core.opts.Logger)
+}
+
+// ReviewSchema compares the schema, as a process does once a minute.
+func (s *Service) ReviewSchema(ctx context.Context) { s.reviewSchema(ctx, schemaInterval) }
+
+// Logger is that of the options.
+func (s *Service) Logger() *slog.Logger { return s.core.opts.Logger }
+
+// NewID makes ids without orders.
+func (s *Service) NewID(at time.Time, item int) orders.ID {
+	return s.sales.catalog.Load().ids.New(at, item)
+}
+
+// Scripts are the scripts of the steps of a recovery, by name.
+var Scripts = map[string]*redisscript.Script{
+	"lead": leadScript, "seal": sealScript, "load": loadScript, "open": openScript, "drop": dropScript, "introduce": introduceScript,
+}
+
+// LedKeys returns the keys of an item in one epoch, and that of its leader.
+func (s *Service) LedKeys(sale, item string, epoch int64) []string {
+	return append(s.core.itemKeys(sale, item, epoch), s.core.leadKey(sale, item))
+}
+
+// RunReserve runs reserve.lua once, and returns its replies without the times.
+func (s *Service) RunReserve(ctx context.Context, list ...orders.Reservation) ([][]any, error) {
+	lists, err := s.reserver.runReserve(ctx, s.sales.inEpoch(list[0].Sale, list[0].Item, list[0].Epoch), list, modeNew)
+	replies := make([][]any, len(lists))
+	for i, r := range lists {
+		for r.Len() > 0 {
+			replies[i] = append(replies[i], r.Next())
+		}
+		if replies[i][0] == "reserved" {
+			replies[i] = slices.Delete(replies[i], 3, 4)
+		}
+	}
+	return replies, err
+}
+
+// Arrived returns the channel that receives when a task was enqueued after a pause.
+func (s *Service) Arrived() <-chan struct{} { return s.core.arrived }
+
+// ReadClock records a server's time.
+func (s *Service) ReadClock(now time.Time) { s.core.clock.read(now.UnixMilli()) }
+
+// CommitsAgain reports whether this process would commit a committed order again if the database lost it.
+func (s *Service) CommitsAgain(id orders.ID) bool {
+	_, ok := s.keeper.ledger.Committed(id)
+	return ok
+}
+
+// Remembered returns the records of the orders that this process remembers, by id.
+func (s *Service) Remembered() map[string]string {
+	records := make(map[string]string)
+	for _, r := range s.keeper.ledger.All() {
+		records[r.ID.String()] = r.Record()
+	}
+	return records
+}
+
+// SuspectDatabase makes the process act as if the database were another server.
+func (s *Service) SuspectDatabase() {
+	s.regressions.servers.Add(1)
+	poke(s.core.checkNow)
+}

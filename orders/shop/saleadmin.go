@@ -1,0 +1,319 @@
+package shop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/storage"
+)
+
+// longOver is how long ago a sale may have ended when it is defined.
+const longOver = 24 * time.Hour
+
+// saleAdmin changes sales for operators.
+type saleAdmin struct {
+	*core
+	sales     *catalogWatch
+	notifier  *notifier
+	recoverer *recoverer
+}
+
+func (a *saleAdmin) PutSale(ctx context.Context, d orders.Definition) (status SaleStatus, created bool, err error) {
+	def, err := d.Sale()
+	if err != nil {
+		return SaleStatus{}, false, err
+	}
+	if err := a.readClock(ctx); err != nil {
+		return SaleStatus{}, false, err
+	}
+	if now, _ := a.clock.now(); now.Sub(def.EndsAt) > longOver {
+		return SaleStatus{}, false, failure.At(orders.ErrInvalid, "EndsAt", "is more than a day ago; orders of the sale may still be under way")
+	}
+	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
+	// them lost, and recover the sale.
+	err = a.recoverer.lead(ctx, def.ID, func(ctx context.Context) error {
+		if !d.Force {
+			if err := a.undisrupted(ctx, &def); err != nil {
+				return err
+			}
+		}
+		stored, was, added, err := a.store.PutSale(ctx, def)
+		if err != nil {
+			return err
+		}
+		created = was
+		return a.introduce(ctx, stored, added)
+	})
+	if err != nil {
+		return SaleStatus{}, false, err
+	}
+	status, err = a.apply(ctx, def.ID)
+	return status, created, err
+}
+
+func (a *saleAdmin) PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (status SaleStatus, added bool, err error) {
+	if err := item.Validate("Item."); err != nil {
+		return SaleStatus{}, false, err
+	}
+	if !orders.ValidName(sale) { // as for reread
+		return SaleStatus{}, false, orders.ErrUnknownSale
+	}
+	for tried := int64(0); ; {
+		found, missing := a.store.Sales(ctx, []string{sale})
+		if missing == nil && len(found) == 0 {
+			missing = orders.ErrUnknownSale
+		}
+		if missing != nil {
+			return SaleStatus{}, false, missing
+		}
+		d := found[0].Definition()
+		if d.Revision == tried {
+			return SaleStatus{}, false, err // the conflict is with the item
+		}
+		at := slices.IndexFunc(d.Items, func(it orders.ItemDefinition) bool { return it.ID == item.ID })
+		if added = at < 0; added {
+			d.Items = append(d.Items, item)
+		} else {
+			d.Items[at] = item
+		}
+		status, _, err = a.PutSale(ctx, d)
+		if invalid, ok := errors.AsType[*failure.Error](err); ok && errors.Is(err, orders.ErrInvalid) {
+			err = failure.New(orders.ErrInvalid, "%s", invalid.Text()) // of the sale, and no field of the item
+		}
+		if !errors.Is(err, orders.ErrConflict) {
+			return status, added, err
+		}
+		tried = d.Revision
+	}
+}
+
+// undisrupted returns ErrForceRequired if def would disrupt the sale. Otherwise it sets def's revision, unless def disrupts the sale in no
+// state, so that a sale that is opened meanwhile is not changed.
+func (a *saleAdmin) undisrupted(ctx context.Context, def *orders.Sale) error {
+	found, err := a.store.Sales(ctx, []string{def.ID})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	before := &found[0]
+	if _, _, err := before.Amend(*def); err != nil {
+		return err
+	}
+	identity := before.RequiresUser != def.RequiresUser
+	if !identity && before.StartsAt.Equal(def.StartsAt) && before.EndsAt.Equal(def.EndsAt) {
+		return nil
+	}
+	now, _ := a.clock.now()
+	why := interruptedBy(before, def, now)
+	if identity {
+		ordered, err := a.ordered(ctx, def.ID)
+		if err != nil {
+			return err
+		}
+		if ordered {
+			why = append(why, identityChange(before))
+		}
+	}
+	if why != nil {
+		return failure.New(orders.ErrForceRequired, "%s", strings.Join(why, "; "))
+	}
+	def.Revision = before.Revision
+	return nil
+}
+
+// ordered reports whether there are orders of a sale, in the database or only in Redis.
+func (a *saleAdmin) ordered(ctx context.Context, sale string) (bool, error) {
+	found, err := a.store.Orders(ctx, storage.Filter{Sale: sale, Limit: 1})
+	if err != nil || len(found) > 0 {
+		return len(found) > 0, err
+	}
+	l, err := a.sales.reread(ctx, sale)
+	if err != nil {
+		return false, err
+	}
+	for _, ci := range l.cached {
+		ci.forget()
+	}
+	status, err := a.sales.Sale(ctx, sale)
+	for _, it := range status.Items {
+		if free, ok := status.Free[it.ID]; ok && free < it.Stock {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to orders.Switch) (SaleStatus, error) {
+	if to == orders.SwitchDraft {
+		return SaleStatus{}, failure.New(orders.ErrConflict, "sale %s is published, and nothing goes back to draft", sale)
+	}
+	if !orders.ValidName(sale) { // as for reread
+		return SaleStatus{}, orders.ErrUnknownSale
+	}
+	if err := a.store.SetSwitch(ctx, sale, to); err != nil {
+		return SaleStatus{}, err
+	}
+	return a.apply(ctx, sale)
+}
+
+func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (SaleStatus, error) {
+	before, err := a.sales.reread(ctx, sale)
+	if err != nil {
+		return SaleStatus{}, err
+	}
+	if err := a.readClock(ctx); err != nil {
+		return SaleStatus{}, err
+	}
+	if a.over(&before.Sale) {
+		return SaleStatus{}, failure.New(orders.ErrConflict, "sale %s ended so long ago that Redis has forgotten it", sale)
+	}
+	a.suspects.add(sale, before.Epoch)
+	for {
+		l, err := a.sales.reread(ctx, sale)
+		if err == nil && l.Epoch > before.Epoch {
+			if status, err := a.sales.Sale(ctx, sale); err == nil && status.State != orders.StateRecovering {
+				return status, nil
+			}
+		}
+		if !periodic.Pause(ctx, rebuildLook) {
+			return SaleStatus{}, fmt.Errorf("%w: sale %s is still being rebuilt: %w", orders.ErrRecovering, sale, cmp.Or(err, ctx.Err()))
+		}
+	}
+}
+
+const rebuildLook = 50 * time.Millisecond
+
+// lead runs fn as the sale's leader, for up to 25 seconds. It waits up to 10 seconds for another leader to finish.
+func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
+	const wait, work = 10 * time.Second, 25 * time.Second
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, wait+work) // so that fn has the time to do all that it has begun
+	defer cancel()
+	for {
+		led, err := rc.tryLead(ctx, sale, fn)
+		if led || err != nil {
+			return err
+		}
+		if !periodic.Pause(ctx, 20*time.Millisecond) || time.Since(began) > wait {
+			return fmt.Errorf("%w: another process has been changing sale %s for %v", orders.ErrUnavailable, sale, wait)
+		}
+	}
+}
+
+// introduce makes new items available, which cannot have orders yet, in the epoch in which they were stored. An item that
+// already has a leader is left to it: it may have orders by then.
+func (a *saleAdmin) introduce(ctx context.Context, stored orders.Sale, added []string) error {
+	l := &listing{Sale: stored}
+	isNew := make(map[string]bool, len(added))
+	for _, id := range added {
+		isNew[id] = true
+	}
+	runs := make(serverRuns)
+	var calls []itemCall
+	for i := range l.Items {
+		if !isNew[l.Items[i].ID] {
+			continue
+		}
+		ci := a.newCachedItem(l, &l.Items[i])
+		fields, err := a.sales.definition(ctx, ci, runs)
+		if err != nil {
+			return err
+		}
+		calls = append(calls, itemCall{ci, append([]any{stored.Epoch, forgetAt(&l.Sale).UnixMilli()}, fields...)})
+	}
+	for _, reply := range a.runAll(ctx, introduceScript, calls) {
+		if err := reply.Err(); err != nil {
+			return unavailable(err)
+		}
+	}
+	return nil
+}
+
+// definition returns the fields of the hash of an item that is new to a server.
+func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs serverRuns) ([]any, error) {
+	run, err := w.runOf(ctx, ci.keys[itemKey], runs)
+	if err != nil {
+		return nil, err
+	}
+	return append(ci.settings(), "server", run, "revision", ci.sale.Revision), nil
+}
+
+// settings returns the fields of an item's hash that the operator sets.
+func (ci *cachedItem) settings() []any {
+	return []any{
+		"switch", string(ci.sale.Switch),
+		"starts", ci.sale.StartsAt.UnixMilli(),
+		"ends", ci.sale.EndsAt.UnixMilli(),
+		"stock", ci.item.Stock,
+		"quota", ci.item.QuotaPerBuyer,
+		"in_flight_max", ci.item.InFlightMax,
+		"room", ci.item.Room,
+	}
+}
+
+// apply updates Redis and every process to the sale in the database. The change is already stored: if apply fails, the watch
+// over the sales repeats it.
+func (a *saleAdmin) apply(ctx context.Context, sale string) (SaleStatus, error) {
+	l, err := a.sales.reread(ctx, sale)
+	if err != nil {
+		return SaleStatus{}, err
+	}
+	if _, err := a.sales.compare(ctx, l.all()...); err != nil {
+		return SaleStatus{}, err
+	}
+	for _, ci := range l.cached {
+		ci.forget()
+	}
+	a.notifier.publish(ctx, notification{Sales: true})
+	a.opts.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
+	return a.sales.Sale(ctx, sale)
+}
+
+// configure updates items in Redis to the catalog's revision, and returns the errors in the same order.
+func (w *catalogWatch) configure(ctx context.Context, items []*cachedItem) []error {
+	calls := make([]itemCall, len(items))
+	for i, ci := range items {
+		calls[i] = itemCall{ci, append([]any{ci.sale.Revision, forgetAt(&ci.sale.Sale).UnixMilli()}, ci.settings()...)}
+	}
+	errs := make([]error, len(items))
+	for i, reply := range w.runAll(ctx, configureScript, calls) {
+		n := reply.Int()
+		if errs[i] = unavailable(reply.Err()); n < 0 {
+			errs[i] = w.forgotten(items[i])
+		}
+	}
+	return errs
+}
+
+// interruptedBy returns how def would shut the sale, which is open at a time of Redis' clock; nil if it would not, or is not open.
+func interruptedBy(s, def *orders.Sale, now time.Time) []string {
+	if s.StateAt(now) != orders.StateOpen {
+		return nil
+	}
+	next := *s
+	next.StartsAt, next.EndsAt = def.StartsAt, def.EndsAt
+	switch next.StateAt(now) {
+	case orders.StateScheduled:
+		return []string{fmt.Sprintf("sale %s is open, and would be shut until its new start at %s", s.ID, def.StartsAt.Format(time.RFC3339))}
+	case orders.StateEnded:
+		return []string{fmt.Sprintf("sale %s is open until %s, and would end now, because its new end at %s is past",
+			s.ID, s.EndsAt.Format(time.RFC3339), def.EndsAt.Format(time.RFC3339))}
+	}
+	return nil
+}
+
+// identityChange returns what it means for a sale with orders if its RequiresUser changes.
+func identityChange(s *orders.Sale) string {
+	if s.RequiresUser {
+		return fmt.Sprintf("sale %s has orders, all of known users, and would take orders without a user as well", s.ID)
+	}
+	return fmt.Sprintf("sale %s has orders, and buyers without a user could neither order nor repeat an order any more", s.ID)
+}

@@ -1,0 +1,144 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
+	"github.com/tidegate/tidegate/orders/internal/tasks"
+)
+
+// concurrency is how many tasks are processed at once. Together they bound a batch.
+const concurrency = 64
+
+// worker takes accepted orders from the queue and the outbox to the committer, and runs what only workers do.
+type worker struct {
+	*core
+	sales     *catalogWatch
+	enqueuer  *enqueuer
+	committer *committer
+	lifecycle *lifecycle
+}
+
+// run works until ctx ends, and then finishes the tasks in progress.
+func (w *worker) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.prove(ctx) })
+	g.Go(func() error { return w.sweep(ctx) })
+	g.Go(func() error { return w.lifecycle.expire(ctx) })
+	g.Go(func() error { return w.lifecycle.sweepReturns(ctx) })
+	err := w.enqueuer.queue.Work(ctx, tasks.Worker{
+		Queues: w.enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Woken: w.arrived, Logger: w.opts.Logger,
+		Delay: func(err error) time.Duration {
+			if errors.Is(err, orders.ErrLaterVersion) {
+				return laterDelay + rand.N(laterDelay)
+			}
+			return retryDelay()
+		},
+	})
+	w.committer.batches.Wait() // also for handlers that were given up
+	stop()
+	return errors.Join(err, ignoreCanceled(g.Wait()))
+}
+
+const (
+	provedFor     = 15 * time.Second // after a commit
+	proveInterval = time.Second
+	proveTimeout  = 5 * time.Second
+)
+
+// prove proves that orders can be committed while there are none to commit, until ctx ends.
+func (w *worker) prove(ctx context.Context) error {
+	var due time.Time
+	failed := false
+	return periodic.Woken(ctx, proveInterval, nil, func() {
+		if w.foreign.Load() || time.Now().Before(due) {
+			return
+		}
+		trying, cancel := context.WithTimeout(ctx, proveTimeout)
+		defer cancel()
+		switch err := w.store.Prove(trying); {
+		case err == nil:
+			w.commits.Beat(provedFor)
+			w.conditions.clear(CauseCommits)
+			failed = false
+			due = time.Now().Add(provedFor / 3)
+		case ctx.Err() == nil:
+			if !failed {
+				w.opts.Logger.ErrorContext(ctx, "the database does not let orders be committed", slog.Any("error", err))
+			}
+			failed = true
+			w.conditions.set(Condition{Cause: CauseCommits, Detail: "the database does not let orders be committed", Err: err})
+		}
+	})
+}
+
+func retryDelay() time.Duration { return time.Second + rand.N(2*time.Second) }
+
+// laterDelay is how long a task of a later version waits for a worker of that version before this one may find it again.
+const laterDelay = 5 * time.Second
+
+func (w *worker) handle(ctx context.Context, task tasks.Task) (err error) {
+	ctx, span := w.traceHandle(ctx, &task)
+	defer func() { endSpan(span, err) }()
+	if task.Type != taskType {
+		w.opts.Measures.NewerVersion(NewerTask, 1)
+		return fmt.Errorf("%w: task %.40q", orders.ErrLaterVersion, task.Type)
+	}
+	list, damaged, later, err := orders.ParseReservations(task.Payload)
+	if later > 0 {
+		w.opts.Measures.NewerVersion(NewerRecord, later)
+	}
+	if damaged > 0 || err != nil {
+		w.opts.Logger.ErrorContext(ctx, "a task has orders that cannot be read; the outbox has them", // the payload may name a buyer
+			slog.String("task", task.ID), slog.Int("damaged", damaged), slog.Int("bytes", len(task.Payload)), slog.Any("error", err))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", tasks.ErrDrop, err)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if span.IsRecording() {
+		span.SetAttributes(semconv.MessagingBatchMessageCount(len(list)))
+		if r := &list[0]; len(list) == 1 {
+			span.SetAttributes(attrOrder.String(w.Shown(r.ID, r.Buyer).String()), attrSale.String(r.Sale), attrItem.String(r.Item))
+		}
+	}
+	errs, err := w.committer.commit(ctx, list)
+	if err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.BeforeAck)
+	return w.again(ctx, task.Queue, list, errs)
+}
+
+// again enqueues those orders of a task that could not be committed, so that the others are not repeated with them.
+func (w *worker) again(ctx context.Context, queue string, list []orders.Reservation, errs []error) error {
+	var failed []orders.Reservation
+	var err error // one stands for all
+	for i := range list {
+		if errs[i] != nil {
+			failed, err = append(failed, list[i]), errs[i]
+		}
+	}
+	if len(failed) == 0 || len(failed) == len(list) {
+		return err
+	}
+	if w.enqueuer.put(ctx, failed, tasks.Task{Queue: queue}, retryDelay()) != nil {
+		return err // the whole task again
+	}
+	w.opts.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))
+	return nil
+}

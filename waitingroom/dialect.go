@@ -1,0 +1,82 @@
+package waitingroom
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/tidegate/tidegate/internal/dialects"
+	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/internal/pass"
+)
+
+func init() {
+	dialects.PlacesOf = func(service any) any { return dialects.Places[Visitor, Place](places{service.(*Service)}) }
+}
+
+// places are the rooms of a service with the operations that only other products' clients need.
+type places struct{ *Service }
+
+func (places) ByToken(token, user string, anyUser bool) Visitor {
+	return Visitor{User: user, Token: token, byToken: true, anyUser: anyUser}
+}
+
+func (s places) StableToken(p Place) string {
+	known, ok := s.parseToken(p.Room, p.Token)
+	if !ok {
+		return ""
+	}
+	known.seen = 0
+	return s.placeToken(p.Room, known)
+}
+
+func (s places) Tokens(p Place, issuer string, lifetime time.Duration) (dialects.Tokens, error) {
+	out := dialects.Tokens{Until: p.PassUntil}
+	if until := p.AdmittedAt.Add(lifetime); lifetime > 0 && until.Before(out.Until) {
+		out.Until = until
+	}
+	if issuer == "" {
+		issuer = Issuer
+	}
+	id := s.StableToken(p)
+	for _, t := range []struct {
+		text      *string
+		use, kind string
+	}{{&out.Access, pass.UseAccess, pass.TypePass}, {&out.Refresh, "refresh", pass.TypeRefresh}, {&out.ID, "id", pass.TypeID}} {
+		var err error
+		if *t.text, err = s.sign(t.kind, p, PassClaims{
+			Claims: jwt.Claims{Issuer: issuer, Subject: id, ID: id, Expiry: jwt.NewNumericDate(out.Until)}, Use: t.use, User: p.User,
+		}); err != nil {
+			return dialects.Tokens{}, err
+		}
+	}
+	return out, nil
+}
+
+func (s places) Active(ctx context.Context, name string) (n int64, err error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	err = each(ctx, s.store.db.Conn, `SELECT count(*) FROM `+active("$2")+`
+		WHERE admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`,
+		func(rows sqldb.Row) error { return rows.Scan(&n) }, name, v.roomTime(v.clockNow(s.now())))
+	return n, err
+}
+
+func (s places) Expired(ctx context.Context, name string, limit int) ([]Place, error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.store.places(ctx, s.store.db.Conn, name, `admitted_at > 0 AND pass_rt <= $2 ORDER BY seq DESC LIMIT $3`, v.roomTime(v.clockNow(s.now())), limit)
+	if err != nil {
+		return nil, err
+	}
+	all := s.placesOf(v, rows)
+	for i, p := range rows {
+		all[i].Token = s.placeToken(name, p)
+	}
+	return all, nil
+}
