@@ -143,7 +143,7 @@ func settle(ctx context.Context, svc *shop.Service) error {
 			dead[letters[i].Reservation.ID] = true
 		}
 		for _, sale := range all {
-			q := shop.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Status: orders.StatusAccepted, Limit: len(dead) + 1}
+			q := orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Status: orders.StatusAccepted, Limit: len(dead) + 1}
 			waiting, err := svc.Orders(ctx, q)
 			if err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // The sample sale, for an installation without sales.
@@ -20,9 +19,9 @@ const (
 
 // sales is the part of shop.Service that the sample needs.
 type sales interface {
-	Sales(ctx context.Context, after string, limit int) ([]shop.SaleStatus, error)
-	PutSale(ctx context.Context, d orders.Definition) (shop.SaleStatus, bool, error)
-	SetSwitch(ctx context.Context, sale string, to orders.Switch) (shop.SaleStatus, error)
+	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+	PutSale(ctx context.Context, d orders.Definition) (orders.SaleStatus, bool, error)
+	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
 }
 
 // ensureSample returns the name of a sample sale that has not ended: the newest one, or else a new one. The orders of an ended one are
@@ -34,7 +33,7 @@ func ensureSample(ctx context.Context, s sales, now time.Time) (string, error) {
 	}
 	name := sampleSale
 	for n := 2; ; n++ {
-		i := slices.IndexFunc(all, func(known shop.SaleStatus) bool { return known.ID == name })
+		i := slices.IndexFunc(all, func(known orders.SaleStatus) bool { return known.ID == name })
 		if i < 0 {
 			break
 		}

@@ -6,30 +6,29 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // fakeSales holds sales as shop.Service does.
-type fakeSales []shop.SaleStatus
+type fakeSales []orders.SaleStatus
 
-func (s *fakeSales) Sales(context.Context, string, int) ([]shop.SaleStatus, error) { return *s, nil }
+func (s *fakeSales) Sales(context.Context, string, int) ([]orders.SaleStatus, error) { return *s, nil }
 
-func (s *fakeSales) PutSale(_ context.Context, d orders.Definition) (shop.SaleStatus, bool, error) {
+func (s *fakeSales) PutSale(_ context.Context, d orders.Definition) (orders.SaleStatus, bool, error) {
 	def, err := d.Sale()
 	if err != nil {
-		return shop.SaleStatus{}, false, err
+		return orders.SaleStatus{}, false, err
 	}
-	*s = append(*s, shop.SaleStatus{Sale: def, State: orders.StateScheduled})
-	return shop.SaleStatus{}, true, nil
+	*s = append(*s, orders.SaleStatus{Sale: def, State: orders.StateScheduled})
+	return orders.SaleStatus{}, true, nil
 }
 
-func (s *fakeSales) SetSwitch(_ context.Context, sale string, to orders.Switch) (shop.SaleStatus, error) {
+func (s *fakeSales) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
 	for i := range *s {
 		if (*s)[i].ID == sale && to == orders.SwitchOpen {
 			(*s)[i].State = orders.StateOpen
 		}
 	}
-	return shop.SaleStatus{}, nil
+	return orders.SaleStatus{}, nil
 }
 
 func TestSampleSale(t *testing.T) {

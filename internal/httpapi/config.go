@@ -72,7 +72,7 @@ type Config struct {
 	// JWTRefused is called for every JWT that is refused, with its cause. It must be safe for concurrent use. Nil: not called.
 	JWTRefused func(auth.JWTCause)
 	// Verified receives the checks, and when they were made, whenever a sale is verified. It must be safe for concurrent use. Nil: not called.
-	Verified func(sale string, checks []shop.Check, at time.Time)
+	Verified func(sale string, checks []orders.Check, at time.Time)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *auth.Tokens
@@ -109,7 +109,7 @@ type Orders interface {
 	sales.Events
 	sales.Replayer
 	live.Orders
-	Conditions(ctx context.Context) []shop.Condition
+	Conditions(ctx context.Context) []orders.Condition
 }
 
 // FromService adapts a service to Orders.

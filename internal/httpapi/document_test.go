@@ -17,7 +17,6 @@ import (
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/semaphore"
 	"github.com/tidegate/tidegate/waitingroom"
 )
@@ -174,7 +173,7 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		{true, "POST", "/v1/sales/none/pause", "", 404, nil},
 		{true, "POST", "/v1/sales/flash/close", "", 200, nil},
 		{true, "GET", "/v1/sales", "", 200, nil},
-		{true, "GET", "/v1/sales/flash/verify", "", 200, func(b *bed) { b.orders.checks = []shop.Check{{Invariant: "I17", OK: true, Waiting: 2}} }},
+		{true, "GET", "/v1/sales/flash/verify", "", 200, func(b *bed) { b.orders.checks = []orders.Check{{Invariant: "I17", OK: true, Waiting: 2}} }},
 		{false, "POST", id + "/cancel", "", 200, nil},
 		{false, "POST", id + "/cancel", "", 409, func(b *bed) { b.orders.err = orders.ErrOrderFinal }},
 		{true, "POST", id + "/cancel", "", 200, nil},

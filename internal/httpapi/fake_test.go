@@ -22,7 +22,6 @@ import (
 	"github.com/tidegate/tidegate/internal/contract"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestMain(m *testing.M) {
@@ -37,20 +36,20 @@ type fakeOrders struct {
 	replay     *orders.Outcome // the order in Redis
 	reserve    orders.Outcome
 	err        error // of every call but Prepare
-	conditions []shop.Condition
+	conditions []orders.Condition
 
 	found   orders.Order
 	viewer  orders.Viewer
 	while   orders.Status
 	waited  time.Duration
-	query   shop.Query
+	query   orders.Query
 	list    []orders.Order
-	sales   []shop.SaleStatus
+	sales   []orders.SaleStatus
 	put     orders.Sale
 	item    orders.ItemDefinition
 	created bool
 	to      orders.Switch
-	checks  []shop.Check
+	checks  []orders.Check
 	paid    orders.Payment
 	after   int64
 	events  []orders.Event
@@ -118,25 +117,25 @@ func (t fakeAttempt) Reserve(context.Context) (orders.Outcome, error) {
 	return t.f.reserve, t.f.err
 }
 
-func (f *fakeOrders) Sale(_ context.Context, sale string) (shop.SaleStatus, error) {
+func (f *fakeOrders) Sale(_ context.Context, sale string) (orders.SaleStatus, error) {
 	if f.err != nil {
-		return shop.SaleStatus{}, f.err
+		return orders.SaleStatus{}, f.err
 	}
 	for _, s := range f.sales {
 		if s.ID == sale {
 			return s, nil
 		}
 	}
-	return shop.SaleStatus{}, orders.ErrUnknownSale
+	return orders.SaleStatus{}, orders.ErrUnknownSale
 }
 
-func (f *fakeOrders) SaleState(sale string) (shop.SaleStatus, error) {
+func (f *fakeOrders) SaleState(sale string) (orders.SaleStatus, error) {
 	return f.Sale(context.Background(), sale)
 }
 
-func (f *fakeOrders) SaleStates() ([]shop.SaleStatus, error) { return f.sales, f.err }
+func (f *fakeOrders) SaleStates() ([]orders.SaleStatus, error) { return f.sales, f.err }
 
-func (f *fakeOrders) Sales(_ context.Context, after string, limit int) (list []shop.SaleStatus, err error) {
+func (f *fakeOrders) Sales(_ context.Context, after string, limit int) (list []orders.SaleStatus, err error) {
 	for _, s := range f.sales {
 		if s.ID > after && (limit == 0 || len(list) < limit) {
 			list = append(list, s)
@@ -161,35 +160,35 @@ func (f *fakeOrders) Wait(ctx context.Context, id orders.ID, v orders.Viewer, wh
 	return f.Order(ctx, id, v)
 }
 
-func (f *fakeOrders) Orders(_ context.Context, q shop.Query) ([]orders.Order, error) {
+func (f *fakeOrders) Orders(_ context.Context, q orders.Query) ([]orders.Order, error) {
 	f.record(func() { f.query = q })
 	return f.list[:min(q.Limit, len(f.list))], f.err
 }
 
-func (f *fakeOrders) PutSale(_ context.Context, d orders.Definition) (shop.SaleStatus, bool, error) {
+func (f *fakeOrders) PutSale(_ context.Context, d orders.Definition) (orders.SaleStatus, bool, error) {
 	def, err := d.Sale()
 	if err != nil {
-		return shop.SaleStatus{}, false, err
+		return orders.SaleStatus{}, false, err
 	}
 	f.record(func() { f.put = def })
 	def.Switch = orders.SwitchDraft
-	return shop.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
+	return orders.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
 }
 
-func (f *fakeOrders) PutItem(_ context.Context, sale string, item orders.ItemDefinition) (shop.SaleStatus, bool, error) {
+func (f *fakeOrders) PutItem(_ context.Context, sale string, item orders.ItemDefinition) (orders.SaleStatus, bool, error) {
 	f.record(func() { f.item = item })
 	s, err := f.Sale(context.Background(), sale)
 	s.Items = []orders.Item{{ID: item.ID, Stock: item.Stock, QuotaPerBuyer: item.QuotaPerBuyer, InFlightMax: item.InFlightMax, Final: item.Final}}
 	return s, f.created, err
 }
 
-func (f *fakeOrders) RebuildSale(_ context.Context, sale string) (shop.SaleStatus, error) {
+func (f *fakeOrders) RebuildSale(_ context.Context, sale string) (orders.SaleStatus, error) {
 	rebuilt := flash
 	rebuilt.ID = sale
 	return rebuilt, f.err
 }
 
-func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch) (shop.SaleStatus, error) {
+func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
 	f.record(func() { f.to = to })
 	s, err := f.Sale(context.Background(), sale)
 	s.Switch = to
@@ -211,10 +210,10 @@ func (f *fakeOrders) Events(_ context.Context, after int64, limit int, wait time
 	return f.events[:min(limit, len(f.events))], f.err
 }
 
-func (f *fakeOrders) Backlog(context.Context) (shop.Backlog, error) { return shop.Backlog{}, f.err }
-func (f *fakeOrders) InProgress(context.Context) (int, error)       { return 0, f.err }
-func (f *fakeOrders) Committed() uint64                             { return 0 }
-func (f *fakeOrders) Processes() ([]shop.Process, bool)             { return nil, false }
+func (f *fakeOrders) Backlog(context.Context) (orders.Backlog, error) { return orders.Backlog{}, f.err }
+func (f *fakeOrders) InProgress(context.Context) (int, error)         { return 0, f.err }
+func (f *fakeOrders) Committed() uint64                               { return 0 }
+func (f *fakeOrders) Processes() ([]orders.Process, bool)             { return nil, false }
 
 func (f *fakeOrders) Totals(context.Context, string) (orders.Totals, error) {
 	return orders.Totals{}, nil
@@ -230,8 +229,8 @@ func (f *fakeOrders) Replay(ctx context.Context, id orders.ID) (orders.Order, er
 	return f.Order(ctx, id, orders.Viewer{All: true})
 }
 
-func (f *fakeOrders) Verify(context.Context, string) ([]shop.Check, error) { return f.checks, f.err }
-func (f *fakeOrders) Conditions(context.Context) []shop.Condition          { return f.conditions }
+func (f *fakeOrders) Verify(context.Context, string) ([]orders.Check, error) { return f.checks, f.err }
+func (f *fakeOrders) Conditions(context.Context) []orders.Condition          { return f.conditions }
 
 var (
 	noon    = time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.FixedZone("", 3600))
@@ -242,7 +241,7 @@ var (
 		}
 		return id
 	}()
-	flash = shop.SaleStatus{
+	flash = orders.SaleStatus{
 		Sale: orders.Sale{
 			ID: "flash", Switch: orders.SwitchOpen, StartsAt: noon, EndsAt: noon.Add(time.Hour), RequiresUser: true, Hold: 15 * time.Minute,
 			Items: []orders.Item{{ID: "shoe", Number: 1, Stock: 100, QuotaPerBuyer: 2, InFlightMax: 50}},
@@ -368,7 +367,7 @@ type bed struct {
 func setup(t testing.TB, change ...func(*Config)) *bed {
 	t.Helper()
 	f := &fakeOrders{
-		sales: []shop.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed, checks: []shop.Check{},
+		sales: []orders.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed, checks: []orders.Check{},
 		paid: orders.Payment{Action: orders.ActionNone, Status: orders.StatusPaid},
 	}
 	b := &bed{orders: f, logged: &strings.Builder{}, gate: &fakeGate{

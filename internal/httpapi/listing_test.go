@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestOwnOrders(t *testing.T) {
@@ -35,7 +34,7 @@ func TestOwnOrders(t *testing.T) {
 	if got := get(""); len(got.Items) != 2 || got.Next != nil || got.Items[0].User != "" {
 		t.Errorf("%+v", got)
 	}
-	if q := b.orders.query; q != (shop.Query{Sale: "flash", Viewer: orders.Viewer{User: "ada"}, Limit: 100}) {
+	if q := b.orders.query; q != (orders.Query{Sale: "flash", Viewer: orders.Viewer{User: "ada"}, Limit: 100}) {
 		t.Errorf("%+v", q)
 	}
 	page := get("?limit=1")
@@ -74,7 +73,7 @@ func TestAllOrders(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Items) != 1 || got.Items[0].User != "ada" || got.Next == nil {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	want := shop.Query{Sale: "flash", Viewer: orders.Viewer{All: true}, User: "ada", Status: "confirmed", Limit: 1}
+	want := orders.Query{Sale: "flash", Viewer: orders.Viewer{All: true}, User: "ada", Status: "confirmed", Limit: 1}
 	if b.orders.query != want {
 		t.Errorf("%+v", b.orders.query)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 const definition = `{"starts_at":"2026-11-21T12:00:00+01:00","ends_at":"2026-11-21T13:00:00Z","items":[{"item":"shoe","stock":10}]}`
@@ -149,7 +148,7 @@ func TestSales(t *testing.T) {
 	b := setup(t)
 	other := flash
 	other.ID = "autumn"
-	b.orders.sales = []shop.SaleStatus{other, flash}
+	b.orders.sales = []orders.SaleStatus{other, flash}
 	names := func(query string) (names []string, next string) {
 		t.Helper()
 		var got struct {
@@ -179,15 +178,15 @@ func TestSales(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	var told []shop.Check
+	var told []orders.Check
 	b := setup(t, func(c *Config) {
-		c.Verified = func(sale string, checks []shop.Check, _ time.Time) {
+		c.Verified = func(sale string, checks []orders.Check, _ time.Time) {
 			if sale == "flash" {
 				told = checks
 			}
 		}
 	})
-	b.orders.checks = []shop.Check{
+	b.orders.checks = []orders.Check{
 		{Invariant: "I3", OK: true, Detail: "40 of 100"}, {Invariant: "I6", Detail: "one unit is missing", Breaches: 1, Advice: "look for it"},
 	}
 	w := call(b.Internal(), "GET", "/v1/sales/flash/verify", "")

@@ -15,7 +15,6 @@ import (
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // manyOrders is fakeOrders with a list of any length, whose pages are released by the test.
@@ -25,7 +24,7 @@ type manyOrders struct {
 	asked atomic.Int32
 }
 
-func (f *manyOrders) Orders(ctx context.Context, q shop.Query) ([]orders.Order, error) {
+func (f *manyOrders) Orders(ctx context.Context, q orders.Query) ([]orders.Order, error) {
 	f.asked.Add(1)
 	if q.Sale != "flash" {
 		return nil, orders.ErrUnknownSale

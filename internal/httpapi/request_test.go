@@ -16,7 +16,6 @@ import (
 	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestRequestID(t *testing.T) {
@@ -144,13 +143,13 @@ func TestFrames(t *testing.T) {
 func TestReady(t *testing.T) {
 	b := setup(t)
 	away := errors.New("dial tcp 10.1.2.3:5432\n\thost: refused")
-	for detail, conditions := range map[string][]shop.Condition{
-		"database: the database does not answer": {{Cause: shop.CauseDatabase, Detail: "the database does not answer", Err: away}},
+	for detail, conditions := range map[string][]orders.Condition{
+		"database: the database does not answer": {{Cause: orders.CauseDatabase, Detail: "the database does not answer", Err: away}},
 		"redis: Redis does not answer; database: the database does not answer": {
-			{Cause: shop.CauseRedis, Detail: "Redis does not answer", Err: away},
-			{Cause: shop.CauseDatabase, Detail: "the database does not answer", Err: away},
+			{Cause: orders.CauseRedis, Detail: "Redis does not answer", Err: away},
+			{Cause: orders.CauseDatabase, Detail: "the database does not answer", Err: away},
 		},
-		"loading: the sales are not loaded yet": {{Cause: "slow", Serves: true}, {Cause: shop.CauseLoading, Detail: "the sales are not loaded yet"}},
+		"loading: the sales are not loaded yet": {{Cause: "slow", Serves: true}, {Cause: orders.CauseLoading, Detail: "the sales are not loaded yet"}},
 	} {
 		b.orders.conditions = conditions
 		w := call(b.Public(), "GET", "/readyz", "")
@@ -161,7 +160,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("livez asked somebody: %d", w.Code)
 		}
 	}
-	b.orders.conditions = []shop.Condition{{Cause: "slow", Serves: true}}
+	b.orders.conditions = []orders.Condition{{Cause: "slow", Serves: true}}
 	if w := call(b.Public(), "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["slow"]`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

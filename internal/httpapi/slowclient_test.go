@@ -17,7 +17,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // A pipeListener accepts connections of this process. They have no buffers: a write waits until the other end reads.
@@ -109,7 +108,7 @@ func (w waitingOrders) Order(context.Context, orders.ID, orders.Viewer) (orders.
 	return confirmed, nil
 }
 
-func (w waitingOrders) Sale(context.Context, string) (shop.SaleStatus, error) {
+func (w waitingOrders) Sale(context.Context, string) (orders.SaleStatus, error) {
 	time.Sleep(decideTime)
 	return flash, nil
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // TestWrongRest: whatever follows the path of a route, and whoever answers there, an error is a problem.
 func TestWrongRest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withSemaphores(t), withRooms(t), documentedKoala(t, nil), withPage)
-	probes, _ := Probes(func(context.Context) []shop.Condition { return nil }, "test", nil, nil, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	probes, _ := Probes(func(context.Context) []orders.Condition { return nil }, "test", nil, nil, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	for name, h := range map[string]http.Handler{"public": b.Public(), "internal": b.Internal(), "worker": probes} {
 		calls := map[string]string{"/livez": "get", "/metrics": "get", "/": "get"}
 		if name != "worker" {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // verifiedFresh is how long a result is reported. Later, another process may have verified the sale, and the problem may have been fixed.
@@ -21,7 +21,7 @@ type verdicts struct {
 }
 
 type verdict struct {
-	checks []shop.Check
+	checks []orders.Check
 	at     time.Time
 }
 
@@ -34,7 +34,7 @@ var (
 )
 
 // Verified records the result of verifying a sale at a time. Only the broken checks are needed.
-func (m *Metrics) Verified(sale string, checks []shop.Check, at time.Time) {
+func (m *Metrics) Verified(sale string, checks []orders.Check, at time.Time) {
 	m.verdicts.mu.Lock()
 	defer m.verdicts.mu.Unlock()
 	if !at.Before(m.verdicts.last[sale].at) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/metrics"
-	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders"
 )
 
 func TestVerified(t *testing.T) {
@@ -24,9 +24,9 @@ func TestVerified(t *testing.T) {
 		if got := invariants(); len(got) != 0 {
 			t.Errorf("%v before anybody looked", got)
 		}
-		m.Verified("flash", []shop.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 4}}, time.Now())
-		m.Verified("flash", []shop.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}, {Invariant: "I8", Breaches: 2}}, time.Now())
-		m.Verified("spring", []shop.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", OK: true}}, time.Now())
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 4}}, time.Now())
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}, {Invariant: "I8", Breaches: 2}}, time.Now())
+		m.Verified("spring", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", OK: true}}, time.Now())
 		want := map[string]string{
 			`tidegate_invariant_violations{sale="flash"}`:                   "5",
 			`tidegate_broken_invariants{invariant="I6",sale="flash"}`:       "3",

@@ -54,10 +54,10 @@ func (m *Metrics) Orders() shop.Measures {
 
 // Sales is the source of the metrics of an installation's sales: a *shop.Service.
 type Sales interface {
-	Backlog(context.Context) (shop.Backlog, error)
+	Backlog(context.Context) (orders.Backlog, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
-	Sales(ctx context.Context, after string, limit int) ([]shop.SaleStatus, error)
-	Conditions(context.Context) []shop.Condition
+	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+	Conditions(context.Context) []orders.Condition
 	ClockOffsets() (redis, database time.Duration)
 }
 
@@ -73,18 +73,18 @@ func (m *Metrics) Sales(from Sales) {
 			return len(letters), err
 		}),
 		clocks:     from.ClockOffsets,
-		sales:      recent.New(askWithin, func(ctx context.Context) ([]shop.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
-		conditions: recent.New(askWithin, func(ctx context.Context) ([]shop.Condition, error) { return from.Conditions(ctx), nil }),
+		sales:      recent.New(askWithin, func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
+		conditions: recent.New(askWithin, func(ctx context.Context) ([]orders.Condition, error) { return from.Conditions(ctx), nil }),
 	}
 	m.registry.MustRegister(s)
 	m.troubles = append(m.troubles, s.troubles)
 }
 
 type selling struct {
-	backlog    *recent.Source[shop.Backlog]
+	backlog    *recent.Source[orders.Backlog]
 	dead       *recent.Source[int]
-	sales      *recent.Source[[]shop.SaleStatus]
-	conditions *recent.Source[[]shop.Condition]
+	sales      *recent.Source[[]orders.SaleStatus]
+	conditions *recent.Source[[]orders.Condition]
 	clocks     func() (redis, database time.Duration)
 }
 
@@ -133,9 +133,9 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	gauge(clockOffset, redis.Seconds(), "redis")
 	gauge(clockOffset, database.Seconds(), "database")
 	if list, known := found(s.conditions); known {
-		for _, cause := range shop.Causes {
+		for _, cause := range orders.Causes {
 			there := 0.
-			if slices.ContainsFunc(list, func(c shop.Condition) bool { return c.Cause == cause }) {
+			if slices.ContainsFunc(list, func(c orders.Condition) bool { return c.Cause == cause }) {
 				there = 1
 			}
 			gauge(condition, there, string(cause))

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestOrders(t *testing.T) {
@@ -40,23 +39,23 @@ func TestOrders(t *testing.T) {
 
 // fakeSales are the sales of a test.
 type fakeSales struct {
-	backlog shop.Backlog
+	backlog orders.Backlog
 	dead    []orders.DeadLetter
-	sales   []shop.SaleStatus
-	shut    []shop.Condition
+	sales   []orders.SaleStatus
+	shut    []orders.Condition
 	err     error
 }
 
 func (s *fakeSales) ClockOffsets() (redis, database time.Duration) { return time.Second, -time.Minute }
 
-func (s *fakeSales) Conditions(context.Context) []shop.Condition { return s.shut }
+func (s *fakeSales) Conditions(context.Context) []orders.Condition { return s.shut }
 
-func (s *fakeSales) Backlog(context.Context) (shop.Backlog, error) { return s.backlog, s.err }
+func (s *fakeSales) Backlog(context.Context) (orders.Backlog, error) { return s.backlog, s.err }
 func (s *fakeSales) DeadLetters(_ context.Context, _ orders.ID, limit int) ([]orders.DeadLetter, error) {
 	return s.dead[:min(limit, len(s.dead))], s.err
 }
 
-func (s *fakeSales) Sales(context.Context, string, int) ([]shop.SaleStatus, error) {
+func (s *fakeSales) Sales(context.Context, string, int) ([]orders.SaleStatus, error) {
 	return s.sales, s.err
 }
 
@@ -67,14 +66,14 @@ func TestSales(t *testing.T) {
 		return orders.Sale{ID: id, StartsAt: start, EndsAt: start.Add(time.Hour), Items: items}
 	}
 	from := &fakeSales{
-		backlog: shop.Backlog{Orders: 3, Oldest: 1500 * time.Millisecond}, dead: make([]orders.DeadLetter, 1200),
-		sales: []shop.SaleStatus{
+		backlog: orders.Backlog{Orders: 3, Oldest: 1500 * time.Millisecond}, dead: make([]orders.DeadLetter, 1200),
+		sales: []orders.SaleStatus{
 			{Sale: sale("open", 0), State: orders.StateOpen, Free: map[string]int{"a": 0, "b": 7}},
 			{Sale: sale("lost", time.Minute), State: orders.StateRecovering, Free: map[string]int{"a": 1}},
 			{Sale: sale("past", -2*time.Hour), State: orders.StateEnded, Free: map[string]int{"a": 1, "b": 2}},
 			{Sale: sale("far", 2*time.Hour), State: orders.StatePaused, Free: map[string]int{"a": 1, "b": 2}}, // nobody verifies it yet
 		},
-		shut: []shop.Condition{{Cause: shop.CauseSales}},
+		shut: []orders.Condition{{Cause: orders.CauseSales}},
 	}
 	told := func() (*metrics.Metrics, map[string]string) {
 		m := metrics.New("test")
@@ -90,7 +89,7 @@ func TestSales(t *testing.T) {
 		`tidegate_stock_units{item="a",sale="lost"}`: "10", `tidegate_free_units{item="a",sale="lost"}`: "1",
 		`tidegate_stock_units{item="b",sale="lost"}`: "20",
 	}
-	for _, cause := range shop.Causes {
+	for _, cause := range orders.Causes {
 		want[fmt.Sprintf("tidegate_condition{cause=%q}", cause)] = "0"
 	}
 	want[`tidegate_condition{cause="sales"}`] = "1"
@@ -104,7 +103,7 @@ func TestSales(t *testing.T) {
 		t.Errorf("%q", troubles)
 	}
 	from.err = errors.New("away")
-	if m, got := told(); len(got) != len(shop.Causes)+2 || len(m.Degraded()) != 0 {
+	if m, got := told(); len(got) != len(orders.Causes)+2 || len(m.Degraded()) != 0 {
 		t.Errorf("%v while nobody knows it", got)
 	}
 }
@@ -113,7 +112,7 @@ func TestSales(t *testing.T) {
 func TestUnitsKeepTheirLastValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		from := &fakeSales{sales: []shop.SaleStatus{{
+		from := &fakeSales{sales: []orders.SaleStatus{{
 			Sale:  orders.Sale{ID: "open", StartsAt: start, EndsAt: start.Add(time.Hour), Items: []orders.Item{{ID: "a", Stock: 10}}},
 			State: orders.StateOpen, Free: map[string]int{"a": 3},
 		}}}
@@ -135,8 +134,8 @@ func TestDegraded(t *testing.T) {
 	m := metrics.New("test")
 	m.Captcha(solvers{Fallback: true})
 	m.Semaphores(quietly{})
-	m.Verified("flash", []shop.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 2}}, time.Now())
-	m.Verified("spring", []shop.Check{{Invariant: "I6", OK: true}}, time.Now())
+	m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 2}}, time.Now())
+	m.Verified("spring", []orders.Check{{Invariant: "I6", OK: true}}, time.Now())
 	scrape(t, m) // which waits for what the page does not wait for
 	got := m.Degraded()
 	for _, want := range []string{"proof of work", "semaphore report", "invariant I6 of sale flash"} {

@@ -14,7 +14,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Evidence is what the server shows after the drain, and what is known beforehand.
@@ -45,7 +44,7 @@ const (
 type Verification = sales.Verification
 
 // Check is one line of a Verification.
-type Check = shop.Check
+type Check = orders.Check
 
 // settled reports whether there is nothing left to wait for.
 func settled(v *Verification) bool {

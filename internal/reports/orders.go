@@ -6,12 +6,11 @@ import (
 
 	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Orders is what a report is made of: a shop.Service.
 type Orders interface {
-	Orders(ctx context.Context, q shop.Query) ([]orders.Order, error)
+	Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
 }
 
 // columns are the fields of an order. Times are RFC 3339, UTC; in CSV units are separated by spaces.
@@ -21,7 +20,7 @@ var columns = []string{"order_id", "status", "item", "user", "quantity", "units"
 // read.
 func WriteOrders(ctx context.Context, w io.Writer, f export.Format, from Orders, sale string) error {
 	return export.Write(ctx, w, f, columns, func(last *orders.Order) ([]orders.Order, error) {
-		q := shop.Query{Sale: sale, Viewer: orders.Viewer{All: true}, Limit: export.PageSize}
+		q := orders.Query{Sale: sale, Viewer: orders.Viewer{All: true}, Limit: export.PageSize}
 		if last != nil {
 			q.After = last.ID
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // sold is a sale with so many orders.
@@ -28,7 +27,7 @@ func id(n int) (id orders.ID) {
 	return id
 }
 
-func (s *sold) Orders(ctx context.Context, q shop.Query) ([]orders.Order, error) {
+func (s *sold) Orders(ctx context.Context, q orders.Query) ([]orders.Order, error) {
 	if s.block != nil {
 		select {
 		case <-s.block:

@@ -20,6 +20,7 @@ import (
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
+	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/shop"
 	"github.com/tidegate/tidegate/semaphore"
 	"github.com/tidegate/tidegate/waitingroom"
@@ -243,7 +244,7 @@ func (p *Process) addSemaphores(rdb semaphore.Client, table *semregistry.Table, 
 }
 
 // addProbes adds a listener for livez, readyz and metrics to a process without an API.
-func (p *Process) addProbes(cfg *config.Config, conditions func(context.Context) []shop.Condition, measured http.Handler) {
+func (p *Process) addProbes(cfg *config.Config, conditions func(context.Context) []orders.Condition, measured http.Handler) {
 	handler, drain := httpapi.Probes(conditions, Version(), cfg.DemoSecrets, p.outdated, measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})

@@ -23,7 +23,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders"
 )
 
 func TestMain(m *testing.M) {
@@ -199,7 +199,7 @@ func TestBalancersHearOfALeave(t *testing.T) {
 		readyz  string
 		leaving servetest.Answer
 	)
-	p.addProbes(&config.Config{WorkerListen: "127.0.0.1:0"}, func(context.Context) []shop.Condition { return nil }, http.NotFoundHandler())
+	p.addProbes(&config.Config{WorkerListen: "127.0.0.1:0"}, func(context.Context) []orders.Condition { return nil }, http.NotFoundHandler())
 	p.Ready = func(addrs map[string]string) {
 		readyz = "http://" + addrs["worker"] + "/readyz"
 		go func() {

@@ -3,19 +3,11 @@ package shop
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/orders"
 )
-
-// A Backlog counts the orders of all processes that are accepted and not committed yet.
-type Backlog struct {
-	Orders int
-	// Oldest is the age of the oldest order; 0 without orders. If many orders wait, it is the age of one of the oldest.
-	Oldest time.Duration
-}
 
 // outboxes returns the items with orders in their outbox, and how many these are altogether. Beside an error it returns those
 // of the servers that answered.
@@ -41,15 +33,15 @@ func countOutbox(ctx context.Context, rdb redis.Cmdable, ci *cachedItem) *redis.
 	return rdb.ZCount(ctx, ci.keys[outboxKey], "-inf", "1e15") // scores are times in ms; not (+inf, which the embedded server takes for +inf
 }
 
-func (a *verifier) Backlog(ctx context.Context) (Backlog, error) {
+func (a *verifier) Backlog(ctx context.Context) (orders.Backlog, error) {
 	items, pending, err := a.sales.outboxes(ctx)
 	if err != nil || pending == 0 {
-		return Backlog{}, err
+		return orders.Backlog{}, err
 	}
-	b := Backlog{Orders: pending}
+	b := orders.Backlog{Orders: pending}
 	oldest := make([]*redis.StringSliceCmd, len(items))
 	if err := a.pipelined(ctx, len(items), func(p redis.Pipeliner, i int) { oldest[i] = p.ZRange(ctx, items[i].keys[outboxKey], 0, 0) }); err != nil {
-		return Backlog{}, unavailable(err)
+		return orders.Backlog{}, unavailable(err)
 	}
 	now, _ := a.clock.now()
 	for _, cmd := range oldest {

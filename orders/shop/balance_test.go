@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // confirmed places orders and waits until the database has them.
@@ -26,7 +25,7 @@ func (in *installation) confirmed(p *process, sale string, count int) (ids []ord
 func (in *installation) balanced(p *process, sale string) {
 	in.t.Helper()
 	var (
-		checks  []shop.Check
+		checks  []orders.Check
 		returns int
 		err     error
 	)

@@ -35,7 +35,7 @@ func (s *Service) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while
 
 // Orders lists orders of a sale: all of them if q.Viewer.All is set, otherwise the viewer's own. Uncommitted orders are
 // included.
-func (s *Service) Orders(ctx context.Context, q Query) ([]orders.Order, error) {
+func (s *Service) Orders(ctx context.Context, q orders.Query) ([]orders.Order, error) {
 	return s.reader.Orders(ctx, q)
 }
 
@@ -70,18 +70,18 @@ func (s *Service) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (or
 // PutSale creates a sale as a draft, or changes one. It returns ErrInvalid, ErrConflict or ErrUnavailable, and is
 // idempotent. ErrForceRequired: the hours would shut a sale that is open, or Anonymous would change although there are orders, and d.Force is
 // not set.
-func (s *Service) PutSale(ctx context.Context, d orders.Definition) (status SaleStatus, created bool, err error) {
+func (s *Service) PutSale(ctx context.Context, d orders.Definition) (status orders.SaleStatus, created bool, err error) {
 	return s.admin.PutSale(ctx, d)
 }
 
 // PutItem adds an item to a sale, or changes it, and leaves the others as they are. It returns ErrUnknownSale or an error of PutSale, and is
 // idempotent.
-func (s *Service) PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (status SaleStatus, added bool, err error) {
+func (s *Service) PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (status orders.SaleStatus, added bool, err error) {
 	return s.admin.PutItem(ctx, sale, item)
 }
 
 // SetSwitch publishes, pauses or closes a sale.
-func (s *Service) SetSwitch(ctx context.Context, sale string, to orders.Switch) (SaleStatus, error) {
+func (s *Service) SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
 	return s.admin.SetSwitch(ctx, sale, to)
 }
 
@@ -89,34 +89,34 @@ func (s *Service) SetSwitch(ctx context.Context, sale string, to orders.Switch) 
 // wrong. It returns when the sale has been opened again: within a second or two, during which its orders are refused with ErrRecovering. When
 // ctx ends first it returns ErrRecovering, and the rebuilding goes on. Its other errors are ErrUnknownSale, ErrUnavailable, and ErrConflict
 // for a sale that Redis has forgotten because it ended seven days ago.
-func (s *Service) RebuildSale(ctx context.Context, sale string) (SaleStatus, error) {
+func (s *Service) RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error) {
 	return s.admin.RebuildSale(ctx, sale)
 }
 
 // Sale returns the status of a sale, at most 200 ms old.
-func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
+func (s *Service) Sale(ctx context.Context, sale string) (orders.SaleStatus, error) {
 	return s.sales.Sale(ctx, sale)
 }
 
 // SaleState returns a sale in the state that its definition gives. Like SaleStates, it reads nothing.
-func (s *Service) SaleState(sale string) (SaleStatus, error) {
+func (s *Service) SaleState(sale string) (orders.SaleStatus, error) {
 	return s.sales.SaleState(sale)
 }
 
 // SaleStates returns all sales, sorted by name, in the states that their definitions give. It reads nothing: units are missing, and so is whether
 // a sale is recovering.
-func (s *Service) SaleStates() ([]SaleStatus, error) {
+func (s *Service) SaleStates() ([]orders.SaleStatus, error) {
 	return s.sales.SaleStates()
 }
 
 // Sales returns the status of the sales whose names follow after, sorted by name: at most limit, 0 = all.
-func (s *Service) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
+func (s *Service) Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error) {
 	return s.sales.Sales(ctx, after, limit)
 }
 
 // Verify checks, on the running system, the schema, and every invariant of a sale that Redis and the database show together. It changes
 // nothing. It returns ErrUnknownSale, and ErrUnavailable or ErrRecovering when the check is not possible now.
-func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
+func (s *Service) Verify(ctx context.Context, sale string) ([]orders.Check, error) {
 	return s.verifier.Verify(ctx, sale)
 }
 
@@ -124,7 +124,7 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 // one process at a time does so. The results, also those of the other processes, are passed to report, with when the sale was verified by
 // this process's clock; of those of others only the broken invariants. A sale of which Redis has lost entries is rebuilt, once until it is
 // found in order.
-func (s *Service) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check, at time.Time)) error {
+func (s *Service) VerifyInBackground(ctx context.Context, report func(sale string, checks []orders.Check, at time.Time)) error {
 	return s.verifier.VerifyInBackground(ctx, report)
 }
 
@@ -154,7 +154,7 @@ func (s *Service) ParseShown(text string) (orders.ID, error) {
 }
 
 // Backlog counts uncommitted orders, in as many round trips however many these are. Items that are recovering are left out.
-func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
+func (s *Service) Backlog(ctx context.Context) (orders.Backlog, error) {
 	return s.verifier.Backlog(ctx)
 }
 
@@ -176,7 +176,7 @@ func (s *Service) Committed() uint64 {
 
 // Processes returns the processes that have sent a heartbeat within the last 5 s, this one included. It returns false while that is not known:
 // in the first two seconds of this process, and when the database does not answer.
-func (s *Service) Processes() (list []Process, known bool) {
+func (s *Service) Processes() (list []orders.Process, known bool) {
 	return s.membership.Processes()
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/postgres"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 func TestAPoisonousOrderIsADeadLetterAndFailsNobodyElse(t *testing.T) {
@@ -221,17 +220,17 @@ func TestAnOrderIsItsBuyersAlone(t *testing.T) {
 			}
 		}
 	}
-	list, err := other.Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "me"}, Limit: 10})
+	list, err := other.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "me"}, Limit: 10})
 	must(t, err)
 	if len(list) != 1 || list[0].ID != mine {
 		t.Errorf("my orders: %+v", list)
 	}
-	all, err := other.Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Limit: 10})
+	all, err := other.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Limit: 10})
 	must(t, err)
 	if len(all) != 2 {
 		t.Errorf("all orders: %+v", all)
 	}
-	if _, err := other.Orders(t.Context(), shop.Query{Sale: sale.ID, Limit: 10}); !errors.Is(err, orders.ErrUserRequired) {
+	if _, err := other.Orders(t.Context(), orders.Query{Sale: sale.ID, Limit: 10}); !errors.Is(err, orders.ErrUserRequired) {
 		t.Errorf("nobody's orders: %v", err)
 	}
 }

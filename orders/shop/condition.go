@@ -15,92 +15,46 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
-// A Condition is a reason why this process cannot take or commit orders, or why accepted orders are in danger.
-type Condition struct {
-	Cause  Cause
-	Detail string // one sentence for callers of readyz: it may name sales, and never hosts, users or keys
-	Serves bool   // orders are taken and committed nevertheless
-	Err    error  // of the server, for the log; may be nil
-}
-
-// Cause is what a Condition comes from. docs/operations.md has a table of all causes, with what to do.
-type Cause string
-
-// The causes.
-const (
-	CauseRedis    Cause = "redis"     // Redis does not answer
-	CauseDatabase Cause = "database"  // the database does not answer
-	CauseLoading  Cause = "loading"   // the sales are not read yet
-	CauseLease    Cause = "lease"     // no heartbeat has reached the database lately
-	CauseCommits  Cause = "commits"   // no worker commits orders
-	CauseRegress  Cause = "regressed" // the database went back in time
-	CauseSales    Cause = "sales"     // sales cannot be read in Redis, or are being rebuilt
-	CauseEviction Cause = "eviction"  // Redis drops keys when its memory is full
-	CauseClocks   Cause = "clocks"    // the clocks of this process, Redis and the database differ
-	CauseSchema   Cause = "schema"    // the database lacks constraints or indexes
-	CauseForeign  Cause = "foreign"   // the database and Redis do not belong together
-	CauseQueue    Cause = "queue"     // the task queue cannot be used; the sweeper commits orders
-)
-
-// Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseCommits, CauseRegress, CauseSales, CauseEviction, CauseClocks, CauseSchema, CauseForeign, CauseQueue}
-
-// Error returns the cause, and the server's error or the detail.
-func (c *Condition) Error() string {
-	if c.Err != nil {
-		return string(c.Cause) + ": " + c.Err.Error()
-	}
-	return string(c.Cause) + ": " + c.Detail
-}
-
-// Unwrap returns ErrUnavailable, and the server's error if there is one.
-func (c *Condition) Unwrap() []error {
-	if c.Err != nil {
-		return []error{orders.ErrUnavailable, c.Err}
-	}
-	return []error{orders.ErrUnavailable}
-}
-
 // conditions are those that background work has found, at most one for each cause. The zero value has none. Safe for concurrent use.
 type conditions struct {
 	mu    sync.Mutex
-	found map[Cause]Condition // guarded by mu
+	found map[orders.Cause]orders.Condition // guarded by mu
 }
 
 // set replaces the condition of a cause.
-func (c *conditions) set(found Condition) {
+func (c *conditions) set(found orders.Condition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.found == nil {
-		c.found = make(map[Cause]Condition)
+		c.found = make(map[orders.Cause]orders.Condition)
 	}
 	c.found[found.Cause] = found
 }
 
 // clear removes the condition of a cause.
-func (c *conditions) clear(cause Cause) {
+func (c *conditions) clear(cause orders.Cause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.found, cause)
 }
 
 // all returns the conditions, sorted by cause.
-func (c *conditions) all() []Condition {
+func (c *conditions) all() []orders.Condition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]Condition, 0, len(c.found))
+	list := make([]orders.Condition, 0, len(c.found))
 	for _, found := range c.found {
 		list = append(list, found)
 	}
-	slices.SortFunc(list, func(a, b Condition) int { return cmp.Compare(a.Cause, b.Cause) })
+	slices.SortFunc(list, func(a, b orders.Condition) int { return cmp.Compare(a.Cause, b.Cause) })
 	return list
 }
 
 // Conditions returns every reason why this process cannot take or commit orders, or why accepted orders are in danger. It asks both
 // servers.
-func (s *Service) Conditions(ctx context.Context) (list []Condition) {
-	down := func(cause Cause, err error, format string, args ...any) {
-		list = append(list, Condition{Cause: cause, Detail: fmt.Sprintf(format, args...), Err: err})
+func (s *Service) Conditions(ctx context.Context) (list []orders.Condition) {
+	down := func(cause orders.Cause, err error, format string, args ...any) {
+		list = append(list, orders.Condition{Cause: cause, Detail: fmt.Sprintf(format, args...), Err: err})
 	}
 	// Both stores, since an operator needs to see both, at once: neither uses up the other's time.
 	answered := make(chan error, 1)
@@ -108,30 +62,30 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 	_, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.core.rdb.Ping(ctx).Result() })
 	switch late := net.Error(nil); {
 	case errors.As(err, &late) && late.Timeout():
-		down(CauseRedis, err, "Redis does not answer in time")
+		down(orders.CauseRedis, err, "Redis does not answer in time")
 	case err != nil:
-		down(CauseRedis, err, "Redis does not answer")
+		down(orders.CauseRedis, err, "Redis does not answer")
 	}
 	if err := <-answered; err != nil {
-		down(CauseDatabase, err, "the database does not answer")
+		down(orders.CauseDatabase, err, "the database does not answer")
 	}
 	if list == nil {
 		if !s.sales.compared.Load() {
-			down(CauseLoading, nil, "the sales are not loaded yet")
+			down(orders.CauseLoading, nil, "the sales are not loaded yet")
 		}
 		if _, ok := s.membership.lease.Held(time.Now()); !ok {
-			down(CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
+			down(orders.CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
 		}
 		if without := s.membership.uncommitted(); s.core.opts.AcceptOnly && without >= liveness.LeaseFor {
 			list = append(list, s.noWorker(ctx, without))
 		}
 	}
 	if err := s.regressions.regressionError(); err != nil {
-		down(CauseRegress, err, "the database went back in time, and sales are being rebuilt")
+		down(orders.CauseRegress, err, "the database went back in time, and sales are being rebuilt")
 	}
 	if redis, database := s.ClockOffsets(); max(redis.Abs(), database.Abs(), (redis-database).Abs()) > clocksMost {
-		list = append(list, Condition{
-			Cause: CauseClocks, Serves: true,
+		list = append(list, orders.Condition{
+			Cause: orders.CauseClocks, Serves: true,
 			Detail: fmt.Sprintf("compared with this process, Redis' clock is %+.1f s off and the database's %+.1f s", redis.Seconds(), database.Seconds()),
 		})
 	}
@@ -139,7 +93,7 @@ func (s *Service) Conditions(ctx context.Context) (list []Condition) {
 }
 
 // noWorker describes that no worker has been known to commit for some time.
-func (s *Service) noWorker(ctx context.Context, without time.Duration) Condition {
+func (s *Service) noWorker(ctx context.Context, without time.Duration) orders.Condition {
 	serves := without < commitsWithin
 	detail := fmt.Sprintf("no worker has committed orders, or proved that it could, for %v", without.Truncate(time.Second))
 	if b, err := s.verifier.Backlog(ctx); err == nil && b.Orders > 0 {
@@ -150,7 +104,7 @@ func (s *Service) noWorker(ctx context.Context, without time.Duration) Condition
 	} else {
 		detail += "; no new orders are accepted"
 	}
-	return Condition{Cause: CauseCommits, Detail: detail, Serves: serves}
+	return orders.Condition{Cause: orders.CauseCommits, Detail: detail, Serves: serves}
 }
 
 // clocksMost is how far clocks may differ. Redis decides a sale's hours, and the database how long orders may be paid.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // TestAServerThatDoesNotSayWhichItIs has lost nothing: changes wait for it, and no sale is rebuilt.
@@ -212,9 +211,9 @@ func TestASaleThatCannotBeReadIsNamed(t *testing.T) {
 	in := installOn(t, server.URL())
 	p := in.start()
 	sale := in.sale(p)
-	condition := func() *shop.Condition {
+	condition := func() *orders.Condition {
 		list := p.Conditions(t.Context())
-		i := slices.IndexFunc(list, func(c shop.Condition) bool { return c.Cause == shop.CauseSales })
+		i := slices.IndexFunc(list, func(c orders.Condition) bool { return c.Cause == orders.CauseSales })
 		if i < 0 {
 			return nil
 		}
@@ -251,7 +250,7 @@ func TestVerifyHasWhatRedisForgotRebuilt(t *testing.T) {
 			in.balanced(p, sale.ID)
 			in.loses(in.namespace + ":{" + sale.ID + ":shoe}:1:" + key)
 			stop := in.run(func(ctx context.Context) error {
-				err := p.VerifyInBackground(ctx, func(string, []shop.Check, time.Time) {})
+				err := p.VerifyInBackground(ctx, func(string, []orders.Check, time.Time) {})
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -295,8 +294,8 @@ func TestKeysThatRedisEvictsAreMissed(t *testing.T) {
 	accepted := in.accept(p, sale.ID, "early", 100)
 	says := func(text string) func() bool {
 		return func() bool {
-			return slices.ContainsFunc(p.Conditions(t.Context()), func(c shop.Condition) bool {
-				return c.Cause == shop.CauseEviction && c.Serves && strings.Contains(c.Detail, text)
+			return slices.ContainsFunc(p.Conditions(t.Context()), func(c orders.Condition) bool {
+				return c.Cause == orders.CauseEviction && c.Serves && strings.Contains(c.Detail, text)
 			})
 		}
 	}

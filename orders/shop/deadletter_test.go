@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // bury makes the database refuse a buyer's order during the test, until allow is called.
@@ -90,15 +89,15 @@ func TestADeadLetterIsInTheLists(t *testing.T) {
 	slices.SortFunc(both, func(a, b orders.ID) int { return bytes.Compare(a[:], b[:]) }) // ids of the same time are not sorted
 	for _, c := range []struct {
 		what  string
-		query shop.Query
+		query orders.Query
 		want  []orders.ID
 	}{
-		{"all", shop.Query{Viewer: all}, both},
-		{"accepted", shop.Query{Viewer: all, Status: orders.StatusAccepted}, []orders.ID{id}},
-		{"confirmed", shop.Query{Viewer: all, Status: orders.StatusConfirmed}, []orders.ID{first}},
-		{"of ada", shop.Query{Viewer: all, User: "ada"}, []orders.ID{id}},
-		{"ada's own", shop.Query{Viewer: ada}, []orders.ID{id}},
-		{"after them", shop.Query{Viewer: all, After: both[1]}, nil},
+		{"all", orders.Query{Viewer: all}, both},
+		{"accepted", orders.Query{Viewer: all, Status: orders.StatusAccepted}, []orders.ID{id}},
+		{"confirmed", orders.Query{Viewer: all, Status: orders.StatusConfirmed}, []orders.ID{first}},
+		{"of ada", orders.Query{Viewer: all, User: "ada"}, []orders.ID{id}},
+		{"ada's own", orders.Query{Viewer: ada}, []orders.ID{id}},
+		{"after them", orders.Query{Viewer: all, After: both[1]}, nil},
 	} {
 		c.query.Sale, c.query.Limit = sale.ID, 10
 		list, err := p.Orders(t.Context(), c.query)

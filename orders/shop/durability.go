@@ -241,9 +241,9 @@ func (c *core) watchEviction(ctx context.Context) error {
 		})
 		switch {
 		case details != nil:
-			c.conditions.set(Condition{Cause: CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
+			c.conditions.set(orders.Condition{Cause: orders.CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
 		case err == nil:
-			c.conditions.clear(CauseEviction)
+			c.conditions.clear(orders.CauseEviction)
 		}
 	})
 }

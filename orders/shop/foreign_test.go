@@ -115,7 +115,7 @@ func TestForeignWhileRunning(t *testing.T) {
 	eventually(t, "the namespace has its database", func() bool { own = in.rdb.Get(t.Context(), key).Val(); return own != "" })
 	closed := func() bool {
 		for _, c := range p.Conditions(t.Context()) {
-			if c.Cause == shop.CauseForeign {
+			if c.Cause == orders.CauseForeign {
 				return !c.Serves
 			}
 		}
@@ -213,7 +213,7 @@ func TestForeignDatabaseIsNotFirstAgain(t *testing.T) {
 		must(t, in.rdb.Set(t.Context(), key, owner, 0).Err())
 		eventually(t, name+" is respected", func() bool {
 			err := p.Ready(t.Context())
-			return err != nil && strings.Contains(err.Error(), string(shop.CauseForeign))
+			return err != nil && strings.Contains(err.Error(), string(orders.CauseForeign))
 		})
 		if now := own(); now != owner {
 			t.Errorf("%s: it belongs to %q", name, now)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
@@ -37,16 +38,10 @@ func (m *membership) uncommitted() time.Duration {
 	return time.Since(last)
 }
 
-// A Process is a running process of an installation.
-type Process struct {
-	Program string // see Options.Program
-	Commits bool   // it has committed orders within the last 15 s, or proved that it could
-}
-
-func (m *membership) Processes() (list []Process, known bool) {
+func (m *membership) Processes() (list []orders.Process, known bool) {
 	live, known := m.heartbeats.Live(time.Now())
 	for _, of := range live {
-		list = append(list, Process{of.Program, of.Commits})
+		list = append(list, orders.Process{Program: of.Program, Commits: of.Commits})
 	}
 	return list, known
 }

@@ -236,7 +236,7 @@ func (in *installation) settled(p *process, id orders.ID) orders.Order {
 // verified fails the test if an invariant is broken, and returns what is still under way.
 func (in *installation) verified(p *process, sale string) (waiting int) {
 	in.t.Helper()
-	var checks []shop.Check
+	var checks []orders.Check
 	in.answered("the sale is verified", func() (err error) {
 		checks, err = p.Verify(in.t.Context(), sale)
 		return err

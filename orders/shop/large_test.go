@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // largest is the memory by which a process may grow while it reads a sale of any size.
@@ -77,7 +76,7 @@ func (in *installation) readLarge(n int, report func(name string, bytes uint64))
 		for after, read := (orders.ID{}), 0; ; {
 			var list []orders.Order
 			in.answered("a page of orders", func() (err error) {
-				list, err = p.Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, After: after, Limit: 1000})
+				list, err = p.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, After: after, Limit: 1000})
 				return err
 			})
 			if read += len(list); len(list) == 0 {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // TestAnEarlierMomentPutBackLosesNothing restarts Redis from a snapshot: later data is lost, and deleted data is back.
@@ -114,7 +113,7 @@ func (in *installation) finishTasks(p *process, sale string) {
 			stop()
 		}
 		checks, err := p.Verify(in.t.Context(), sale)
-		if waiting := slices.ContainsFunc(checks, func(c shop.Check) bool { return c.Waiting > 0 }); err == nil && !waiting {
+		if waiting := slices.ContainsFunc(checks, func(c orders.Check) bool { return c.Waiting > 0 }); err == nil && !waiting {
 			return
 		}
 		if time.Since(start) > time.Minute {

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // model returns the expected results of a sale without commits: the specification of reserve.lua in Go, without its data
@@ -109,13 +108,13 @@ func TestReserveFollowsTheModel(t *testing.T) {
 			},
 			"": func(rt *rapid.T) {
 				in.verified(ps[0], sale.ID)
-				list, err := ps[1].Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Limit: 100})
+				list, err := ps[1].Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Limit: 100})
 				must(t, err)
 				if len(list) != len(m.orders) {
 					rt.Fatalf("%d orders, the model has %d", len(list), len(m.orders))
 				}
 				for _, user := range []string{"user-1", "user-2", "user-3", "user-4"} {
-					own, err := ps[0].Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{User: user}, Limit: 100})
+					own, err := ps[0].Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: user}, Limit: 100})
 					must(t, err)
 					held := 0
 					for _, o := range m.orders {

@@ -187,9 +187,9 @@ func (c *core) checkForeign(ctx context.Context) bool {
 		if !c.foreign.Swap(true) {
 			c.opts.Logger.ErrorContext(ctx, "the database and Redis do not belong together; no orders are taken or committed", slog.Any("error", err))
 		}
-		c.conditions.set(Condition{Cause: CauseForeign, Detail: "the database and Redis do not belong together", Err: err})
+		c.conditions.set(orders.Condition{Cause: orders.CauseForeign, Detail: "the database and Redis do not belong together", Err: err})
 	case err == nil && c.foreign.Swap(false):
-		c.conditions.clear(CauseForeign)
+		c.conditions.clear(orders.CauseForeign)
 		c.opts.Logger.InfoContext(ctx, "the database and Redis belong together again")
 	}
 	return c.foreign.Load()

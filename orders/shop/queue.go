@@ -145,10 +145,10 @@ func (e *enqueuer) watchQueue(ctx context.Context) error {
 		}
 		if err == nil {
 			logged = ""
-			e.conditions.clear(CauseQueue)
+			e.conditions.clear(orders.CauseQueue)
 			return
 		}
-		e.conditions.set(Condition{Cause: CauseQueue, Detail: "the task queue cannot be used; the sweeper commits orders after " + sweepAge.String(), Serves: true, Err: err})
+		e.conditions.set(orders.Condition{Cause: orders.CauseQueue, Detail: "the task queue cannot be used; the sweeper commits orders after " + sweepAge.String(), Serves: true, Err: err})
 		if logged != err.Error() {
 			logged = err.Error()
 			e.opts.Logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", sweepAge),

@@ -17,16 +17,6 @@ import (
 	"github.com/tidegate/tidegate/orders/shop/internal/ledger"
 )
 
-// Query selects orders of one sale, in the order of their ids.
-type Query struct {
-	Sale   string
-	Viewer orders.Viewer
-	User   string        // restricts a query for all orders to one user
-	Status orders.Status // optional
-	After  orders.ID     // exclusive
-	Limit  int
-}
-
 // listWithin bounds how long a caller waits for a list from a database that hangs: it keeps its connections open and never
 // answers. The read of a single order is bounded by Options.Timeout.
 const listWithin = 2 * time.Second
@@ -193,7 +183,7 @@ func (rd *reader) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while
 	return o, err
 }
 
-func (rd *reader) Orders(ctx context.Context, q Query) ([]orders.Order, error) {
+func (rd *reader) Orders(ctx context.Context, q orders.Query) ([]orders.Order, error) {
 	l, err := rd.sales.listing(q.Sale)
 	if q.Viewer.All {
 		l, err = rd.sales.find(ctx, q.Sale)

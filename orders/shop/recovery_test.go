@@ -118,8 +118,8 @@ func TestWhyASaleIsRebuiltIsNamed(t *testing.T) {
 			p.follows() // another process leads, and takes its time
 			of.lose(in, server)
 			eventually(t, "the condition is there", func() bool {
-				return slices.ContainsFunc(p.Conditions(t.Context()), func(c shop.Condition) bool {
-					if c.Cause != shop.CauseSales {
+				return slices.ContainsFunc(p.Conditions(t.Context()), func(c orders.Condition) bool {
+					if c.Cause != orders.CauseSales {
 						return false
 					}
 					for _, other := range []string{restarted, lost} {
@@ -132,7 +132,7 @@ func TestWhyASaleIsRebuiltIsNamed(t *testing.T) {
 			})
 			p.mayLead()
 			eventually(t, "the sale is rebuilt", func() bool {
-				return !slices.ContainsFunc(p.Conditions(t.Context()), func(c shop.Condition) bool { return c.Cause == shop.CauseSales })
+				return !slices.ContainsFunc(p.Conditions(t.Context()), func(c orders.Condition) bool { return c.Cause == orders.CauseSales })
 			})
 		})
 	}
@@ -226,7 +226,7 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 		if o, err := other.Order(t.Context(), early.Order.ID, orders.Viewer{All: true}); err != nil || o.Status != orders.StatusAccepted {
 			t.Fatalf("while the sale is being loaded: %+v, %v", o, err)
 		}
-		if _, err := leader.Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "early"}, Limit: 1}); !errors.Is(err, orders.ErrRecovering) {
+		if _, err := leader.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "early"}, Limit: 1}); !errors.Is(err, orders.ErrRecovering) {
 			t.Fatalf("a list of a sale that is being loaded: %v", err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestAListOfWhatRedisForgotIsNotEmpty(t *testing.T) {
 	in.order(p, sale.ID, "u", "", 1)
 	p.follows()
 	must(t, in.rdb.FlushAll(t.Context()).Err())
-	list, err := p.Orders(t.Context(), shop.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "u"}, Limit: 10})
+	list, err := p.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "u"}, Limit: 10})
 	if !errors.Is(err, orders.ErrRecovering) && !errors.Is(err, orders.ErrUnavailable) {
 		t.Errorf("%v, %v; want ErrRecovering", list, err)
 	}

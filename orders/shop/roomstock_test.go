@@ -363,7 +363,7 @@ func TestOperatorsReadASaleThatAnotherProcessMade(t *testing.T) {
 	sale, _ := in.guarded(p)
 	for what, read := range map[string]func(sale string) error{
 		"orders": func(sale string) error {
-			_, err := p.Orders(t.Context(), shop.Query{Sale: sale, Viewer: orders.Viewer{All: true}, Limit: 1})
+			_, err := p.Orders(t.Context(), orders.Query{Sale: sale, Viewer: orders.Viewer{All: true}, Limit: 1})
 			return err
 		},
 		"verify": func(sale string) error {

@@ -27,16 +27,16 @@ type saleAdmin struct {
 	recoverer *recoverer
 }
 
-func (a *saleAdmin) PutSale(ctx context.Context, d orders.Definition) (status SaleStatus, created bool, err error) {
+func (a *saleAdmin) PutSale(ctx context.Context, d orders.Definition) (status orders.SaleStatus, created bool, err error) {
 	def, err := d.Sale()
 	if err != nil {
-		return SaleStatus{}, false, err
+		return orders.SaleStatus{}, false, err
 	}
 	if err := a.readClock(ctx); err != nil {
-		return SaleStatus{}, false, err
+		return orders.SaleStatus{}, false, err
 	}
 	if now, _ := a.clock.now(); now.Sub(def.EndsAt) > longOver {
-		return SaleStatus{}, false, failure.At(orders.ErrInvalid, "EndsAt", "is more than a day ago; orders of the sale may still be under way")
+		return orders.SaleStatus{}, false, failure.At(orders.ErrInvalid, "EndsAt", "is more than a day ago; orders of the sale may still be under way")
 	}
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
@@ -54,18 +54,18 @@ func (a *saleAdmin) PutSale(ctx context.Context, d orders.Definition) (status Sa
 		return a.introduce(ctx, stored, added)
 	})
 	if err != nil {
-		return SaleStatus{}, false, err
+		return orders.SaleStatus{}, false, err
 	}
 	status, err = a.apply(ctx, def.ID)
 	return status, created, err
 }
 
-func (a *saleAdmin) PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (status SaleStatus, added bool, err error) {
+func (a *saleAdmin) PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (status orders.SaleStatus, added bool, err error) {
 	if err := item.Validate("Item."); err != nil {
-		return SaleStatus{}, false, err
+		return orders.SaleStatus{}, false, err
 	}
 	if !orders.ValidName(sale) { // as for reread
-		return SaleStatus{}, false, orders.ErrUnknownSale
+		return orders.SaleStatus{}, false, orders.ErrUnknownSale
 	}
 	for tried := int64(0); ; {
 		found, missing := a.store.Sales(ctx, []string{sale})
@@ -73,11 +73,11 @@ func (a *saleAdmin) PutItem(ctx context.Context, sale string, item orders.ItemDe
 			missing = orders.ErrUnknownSale
 		}
 		if missing != nil {
-			return SaleStatus{}, false, missing
+			return orders.SaleStatus{}, false, missing
 		}
 		d := found[0].Definition()
 		if d.Revision == tried {
-			return SaleStatus{}, false, err // the conflict is with the item
+			return orders.SaleStatus{}, false, err // the conflict is with the item
 		}
 		at := slices.IndexFunc(d.Items, func(it orders.ItemDefinition) bool { return it.ID == item.ID })
 		if added = at < 0; added {
@@ -151,29 +151,29 @@ func (a *saleAdmin) ordered(ctx context.Context, sale string) (bool, error) {
 	return false, err
 }
 
-func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to orders.Switch) (SaleStatus, error) {
+func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
 	if to == orders.SwitchDraft {
-		return SaleStatus{}, failure.New(orders.ErrConflict, "sale %s is published, and nothing goes back to draft", sale)
+		return orders.SaleStatus{}, failure.New(orders.ErrConflict, "sale %s is published, and nothing goes back to draft", sale)
 	}
 	if !orders.ValidName(sale) { // as for reread
-		return SaleStatus{}, orders.ErrUnknownSale
+		return orders.SaleStatus{}, orders.ErrUnknownSale
 	}
 	if err := a.store.SetSwitch(ctx, sale, to); err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	return a.apply(ctx, sale)
 }
 
-func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (SaleStatus, error) {
+func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error) {
 	before, err := a.sales.reread(ctx, sale)
 	if err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	if err := a.readClock(ctx); err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	if a.over(&before.Sale) {
-		return SaleStatus{}, failure.New(orders.ErrConflict, "sale %s ended so long ago that Redis has forgotten it", sale)
+		return orders.SaleStatus{}, failure.New(orders.ErrConflict, "sale %s ended so long ago that Redis has forgotten it", sale)
 	}
 	a.suspects.add(sale, before.Epoch)
 	for {
@@ -184,7 +184,7 @@ func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (SaleStatus, e
 			}
 		}
 		if !periodic.Pause(ctx, rebuildLook) {
-			return SaleStatus{}, fmt.Errorf("%w: sale %s is still being rebuilt: %w", orders.ErrRecovering, sale, cmp.Or(err, ctx.Err()))
+			return orders.SaleStatus{}, fmt.Errorf("%w: sale %s is still being rebuilt: %w", orders.ErrRecovering, sale, cmp.Or(err, ctx.Err()))
 		}
 	}
 }
@@ -261,13 +261,13 @@ func (ci *cachedItem) settings() []any {
 
 // apply updates Redis and every process to the sale in the database. The change is already stored: if apply fails, the watch
 // over the sales repeats it.
-func (a *saleAdmin) apply(ctx context.Context, sale string) (SaleStatus, error) {
+func (a *saleAdmin) apply(ctx context.Context, sale string) (orders.SaleStatus, error) {
 	l, err := a.sales.reread(ctx, sale)
 	if err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	if _, err := a.sales.compare(ctx, l.all()...); err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	for _, ci := range l.cached {
 		ci.forget()

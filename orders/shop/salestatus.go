@@ -12,27 +12,19 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// SaleStatus is a sale as it stands now.
-type SaleStatus struct {
-	orders.Sale
-	State orders.State
-	Now   time.Time      // Redis' clock
-	Free  map[string]int // units left by item id; 0 for items that are recovering
-}
-
-func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error) {
+func (w *catalogWatch) Sale(ctx context.Context, sale string) (orders.SaleStatus, error) {
 	l, err := w.listing(sale)
 	if err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	// Concurrent callers share one read.
 	seen, err, _ := w.flights.Do("sale "+sale, func() (any, error) {
 		return w.snapshots(context.WithoutCancel(ctx), l)
 	})
 	if err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
-	status := SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
+	status := orders.SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
 	recovering := false
 	snapshots := seen.([]*snapshot) // of the caller that did the read, whose catalog may have more items or fewer
 	for i, ci := range l.all() {
@@ -97,30 +89,30 @@ func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, 
 	return snapshots, further.Wait()
 }
 
-func (w *catalogWatch) SaleState(sale string) (SaleStatus, error) {
+func (w *catalogWatch) SaleState(sale string) (orders.SaleStatus, error) {
 	l, err := w.listing(sale)
 	if err != nil {
-		return SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	now, _ := w.clock.now()
-	return SaleStatus{Sale: l.Sale, State: l.StateAt(now), Now: now.UTC()}, nil
+	return orders.SaleStatus{Sale: l.Sale, State: l.StateAt(now), Now: now.UTC()}, nil
 }
 
-func (w *catalogWatch) SaleStates() ([]SaleStatus, error) {
+func (w *catalogWatch) SaleStates() ([]orders.SaleStatus, error) {
 	c := w.catalog.Load()
 	if !c.loaded {
 		return nil, errNotLoaded
 	}
 	now, _ := w.clock.now()
-	list := make([]SaleStatus, 0, len(c.sales))
+	list := make([]orders.SaleStatus, 0, len(c.sales))
 	for _, id := range slices.Sorted(maps.Keys(c.sales)) {
 		l := c.sales[id]
-		list = append(list, SaleStatus{Sale: l.Sale, State: l.StateAt(now), Now: now.UTC()})
+		list = append(list, orders.SaleStatus{Sale: l.Sale, State: l.StateAt(now), Now: now.UTC()})
 	}
 	return list, nil
 }
 
-func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
+func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error) {
 	c := w.catalog.Load()
 	if !c.loaded {
 		return nil, errNotLoaded
@@ -133,7 +125,7 @@ func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]Sa
 	if ids = ids[first:]; limit > 0 {
 		ids = ids[:min(limit, len(ids))]
 	}
-	list := make([]SaleStatus, len(ids))
+	list := make([]orders.SaleStatus, len(ids))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64) // they share round trips
 	for i, id := range ids {

@@ -180,10 +180,10 @@ func (w *catalogWatch) reportShut(before map[string]shutSale) {
 		}
 	}
 	if details == nil {
-		w.conditions.clear(CauseSales)
+		w.conditions.clear(orders.CauseSales)
 		return
 	}
-	w.conditions.set(Condition{Cause: CauseSales, Detail: strings.Join(details, "; "), Serves: open == 0 || usable > 0})
+	w.conditions.set(orders.Condition{Cause: orders.CauseSales, Detail: strings.Join(details, "; "), Serves: open == 0 || usable > 0})
 }
 
 // someOf lists at most ten names, in order.

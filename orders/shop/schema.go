@@ -45,19 +45,19 @@ func (s *Service) reviewSchema(ctx context.Context, wait time.Duration) time.Dur
 		if wait != schemaInterval {
 			s.core.opts.Logger.InfoContext(ctx, "the schema of the database is complete again")
 		}
-		s.core.conditions.clear(CauseSchema)
+		s.core.conditions.clear(orders.CauseSchema)
 		return schemaInterval
 	default:
 		if wait != schemaMending {
 			s.core.opts.Logger.ErrorContext(ctx, "the schema of the database is not what it was at the start", slog.Any("error", err))
 		}
 		parts, serves := describeSchema(err, func(d *migrations.Defect) string { return d.Part.String() }) // what is there instead may name a buyer
-		s.core.conditions.set(Condition{Cause: CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves, Err: err})
+		s.core.conditions.set(orders.Condition{Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves, Err: err})
 		return schemaMending
 	}
 }
 
-func (a *verifier) Verify(ctx context.Context, sale string) ([]Check, error) {
+func (a *verifier) Verify(ctx context.Context, sale string) ([]orders.Check, error) {
 	schema, err := a.verifySchema(ctx)
 	if err != nil {
 		return nil, err
@@ -66,12 +66,12 @@ func (a *verifier) Verify(ctx context.Context, sale string) ([]Check, error) {
 }
 
 // verifySchema checks the schema. It returns ErrUnavailable.
-func (a *verifier) verifySchema(ctx context.Context) (Check, error) {
+func (a *verifier) verifySchema(ctx context.Context) (orders.Check, error) {
 	err := a.store.CheckSchema(ctx)
 	if errors.Is(err, orders.ErrUnavailable) {
-		return Check{}, err
+		return orders.Check{}, err
 	}
-	schema := Check{Invariant: schemaInvariant, OK: err == nil, Detail: "all tables, columns, constraints, indexes and triggers of the migrations are there"}
+	schema := orders.Check{Invariant: schemaInvariant, OK: err == nil, Detail: "all tables, columns, constraints, indexes and triggers of the migrations are there"}
 	if err != nil {
 		parts, _ := describeSchema(err, (*migrations.Defect).String)
 		schema.Breaches, schema.Detail, schema.Advice = len(parts), joinSome(parts, "; "), schemaAdvice
@@ -80,10 +80,10 @@ func (a *verifier) verifySchema(ctx context.Context) (Check, error) {
 }
 
 // verifyWith is Verify with a schema that was checked before.
-func (a *verifier) verifyWith(ctx context.Context, schema Check, sale string) ([]Check, error) {
+func (a *verifier) verifyWith(ctx context.Context, schema orders.Check, sale string) ([]orders.Check, error) {
 	list, err := a.verifyInvariants(ctx, sale)
 	if !schema.OK && (errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrRecovering)) { // no statement runs on a table that is missing
-		return []Check{schema}, nil
+		return []orders.Check{schema}, nil
 	}
 	if err != nil {
 		return nil, err

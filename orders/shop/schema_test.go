@@ -12,6 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/asynqueue"
 	"github.com/tidegate/tidegate/orders/postgres"
 	"github.com/tidegate/tidegate/orders/shop"
@@ -104,9 +105,9 @@ func TestAProcessMissesEachConstraintAndIndex(t *testing.T) {
 	}
 }
 
-func (in *installation) schemaConditions(p *process) (found []shop.Condition) {
+func (in *installation) schemaConditions(p *process) (found []orders.Condition) {
 	for _, c := range p.Conditions(in.t.Context()) {
-		if c.Cause == shop.CauseSchema {
+		if c.Cause == orders.CauseSchema {
 			found = append(found, c)
 		}
 	}

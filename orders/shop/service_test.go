@@ -77,7 +77,7 @@ func TestWaitReady(t *testing.T) {
 	must(t, err)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	var missing *shop.Condition
+	var missing *orders.Condition
 	if err := s.WaitReady(ended); !errors.Is(err, context.Canceled) || !errors.As(err, &missing) {
 		t.Errorf("%v, want the end of the context, and the reasons", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/shop"
 )
 
@@ -67,7 +68,7 @@ func TestAProcessThatCannotHandOverKeepsNoSaleClosed(t *testing.T) {
 	accepted := in.accept(p, sale.ID, "early", 3)
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	in.opened(p, sale.ID, 2)
-	if err := stuck.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), string(shop.CauseLease)) {
+	if err := stuck.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), string(orders.CauseLease)) {
 		t.Errorf("it is ready: %v", err)
 	}
 	for named := false; !named; {
@@ -95,7 +96,7 @@ func TestClocksThatDifferAreReported(t *testing.T) {
 	p := in.start()
 	reported := func() bool {
 		for _, c := range p.Conditions(t.Context()) {
-			if c.Cause == shop.CauseClocks {
+			if c.Cause == orders.CauseClocks {
 				return c.Serves
 			}
 		}

@@ -19,19 +19,6 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-// Check is the verdict on one invariant.
-type Check struct {
-	Invariant string `json:"invariant"`
-	OK        bool   `json:"ok"`
-	Detail    string `json:"detail"`
-	// Waiting is how many orders or tasks are still under way.
-	Waiting int `json:"waiting,omitempty"`
-	// Breaches is how many things do not add up.
-	Breaches int `json:"breaches,omitempty"`
-	// Advice is what an operator should do about a breach.
-	Advice string `json:"advice,omitempty"`
-}
-
 // verifyLooks is how often a breach has to be seen. Data in flight moves between the read of Redis and that of the database; a
 // real breach stays.
 const (
@@ -53,7 +40,7 @@ type verifier struct {
 
 // verifyInvariants checks what Redis and the database have of a sale. It returns the errors of Verify. The first look at the sale compares
 // sums, and shows in which slots breaches may be. If there are any, further looks compare these element by element.
-func (a *verifier) verifyInvariants(ctx context.Context, sale string) ([]Check, error) {
+func (a *verifier) verifyInvariants(ctx context.Context, sale string) ([]orders.Check, error) {
 	l, err := a.sales.find(ctx, sale)
 	if err != nil {
 		return nil, err
@@ -380,9 +367,9 @@ func (k *keyReader) read(ctx context.Context) error {
 }
 
 // checks groups breaches by invariant, and describes what was compared if there are none.
-func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int) []Check {
+func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int) []orders.Check {
 	u, db := a.units, a.database
-	list := []Check{
+	list := []orders.Check{
 		{Invariant: "I1", Detail: fmt.Sprintf("%d pending, each in the outbox; %d dead letters", a.pending, a.dead)},
 		{Invariant: "I2", Detail: "no unit on its way back from an order that there is not; of any sale, no event or payment of one"},
 		{Invariant: "I3", Detail: fmt.Sprintf("%d sold of %d", u.sold, u.stock)},
@@ -410,7 +397,7 @@ func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int
 			c.Detail = joinSome(found, "; ")
 		}
 	}
-	return append(list, Check{
+	return append(list, orders.Check{
 		Invariant: "I17", OK: true, Waiting: a.pending + queued + a.dead + u.coming,
 		Detail: fmt.Sprintf("%d in the outbox, %d tasks in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead, u.coming),
 	})

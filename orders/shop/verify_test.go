@@ -15,11 +15,10 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // check returns the verdict on one invariant.
-func (in *installation) check(p *process, sale, invariant string) shop.Check {
+func (in *installation) check(p *process, sale, invariant string) orders.Check {
 	in.t.Helper()
 	checks, err := p.Verify(in.t.Context(), sale)
 	must(in.t, err)
@@ -29,7 +28,7 @@ func (in *installation) check(p *process, sale, invariant string) shop.Check {
 		}
 	}
 	in.t.Fatalf("no check of %s", invariant)
-	return shop.Check{}
+	return orders.Check{}
 }
 
 func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
@@ -220,13 +219,13 @@ func TestOneProcessVerifiesForAll(t *testing.T) {
 	type result struct {
 		by     int
 		sale   string
-		checks []shop.Check
+		checks []orders.Check
 		at     time.Time
 	}
 	results := make(chan result, 10)
 	for i, p := range processes {
 		stop := in.run(func(ctx context.Context) error {
-			err := p.VerifyInBackground(ctx, func(sale string, checks []shop.Check, at time.Time) { results <- result{i, sale, checks, at} })
+			err := p.VerifyInBackground(ctx, func(sale string, checks []orders.Check, at time.Time) { results <- result{i, sale, checks, at} })
 			if ctx.Err() != nil {
 				return nil
 			}

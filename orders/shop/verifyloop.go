@@ -37,7 +37,7 @@ func VerifiedAt(s *orders.Sale, now time.Time) bool {
 	return s.StartsAt.Sub(now) <= verifyBefore && now.Sub(s.EndsAt) <= s.Hold+verifyAfter
 }
 
-func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check, at time.Time)) error {
+func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale string, checks []orders.Check, at time.Time)) error {
 	err := periodic.Until(ctx, readyLook, func() bool {
 		_, known := a.clock.now()
 		return known && a.sales.catalog.Load().loaded
@@ -78,9 +78,9 @@ func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale stri
 // backgroundVerifier is VerifyInBackground's state.
 type backgroundVerifier struct {
 	*verifier
-	report        func(sale string, checks []Check, at time.Time)
+	report        func(sale string, checks []orders.Check, at time.Time)
 	rebuilt       map[string]bool // sales that were rebuilt since they were last found in order
-	schema        Check
+	schema        orders.Check
 	schemaChecked time.Time
 }
 
@@ -91,8 +91,8 @@ type verifyRound struct {
 }
 
 type verifyResult struct {
-	At     time.Time `json:"at,omitzero"` // zero: the sale could not be verified
-	Broken []Check   `json:"broken,omitempty"`
+	At     time.Time      `json:"at,omitzero"` // zero: the sale could not be verified
+	Broken []orders.Check `json:"broken,omitempty"`
 }
 
 // lastRound returns the last round of any process, or an empty one if that is not enough any more, or cannot be read.
@@ -138,7 +138,7 @@ func (a *backgroundVerifier) verifySales(ctx context.Context, due []*listing, ro
 			continue
 		}
 		now, _ := a.clock.now()
-		broken := slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.OK })
+		broken := slices.DeleteFunc(slices.Clone(checks), func(c orders.Check) bool { return c.OK })
 		round.Sales[l.ID] = verifyResult{now, broken}
 		a.report(l.ID, checks, time.Now())
 		for _, c := range broken {
@@ -162,7 +162,7 @@ func (a *backgroundVerifier) verifySales(ctx context.Context, due []*listing, ro
 }
 
 // verifyOrRebuild verifies a sale. If Redis has lost entries of it, it is rebuilt unless it was since it was last found in order.
-func (a *backgroundVerifier) verifyOrRebuild(ctx context.Context, l *listing) (checks []Check, err error) {
+func (a *backgroundVerifier) verifyOrRebuild(ctx context.Context, l *listing) (checks []orders.Check, err error) {
 	if time.Since(a.schemaChecked) > schemaFor {
 		if a.schema, err = a.verifySchema(ctx); err != nil {
 			return nil, err
@@ -185,8 +185,8 @@ func (a *backgroundVerifier) verifyOrRebuild(ctx context.Context, l *listing) (c
 }
 
 // healable reports whether Redis lacks entries of buyers, units or keys that the database has, which rebuilding the sale brings back.
-func healable(checks []Check) bool {
-	return slices.ContainsFunc(checks, func(c Check) bool {
+func healable(checks []orders.Check) bool {
+	return slices.ContainsFunc(checks, func(c orders.Check) bool {
 		return !c.OK && (c.Invariant == "I4" || c.Invariant == "I6" || c.Invariant == "I7")
 	})
 }

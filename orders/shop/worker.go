@@ -71,7 +71,7 @@ func (w *worker) prove(ctx context.Context) error {
 		switch err := w.store.Prove(trying); {
 		case err == nil:
 			w.commits.Beat(provedFor)
-			w.conditions.clear(CauseCommits)
+			w.conditions.clear(orders.CauseCommits)
 			failed = false
 			due = time.Now().Add(provedFor / 3)
 		case ctx.Err() == nil:
@@ -79,7 +79,7 @@ func (w *worker) prove(ctx context.Context) error {
 				w.opts.Logger.ErrorContext(ctx, "the database does not let orders be committed", slog.Any("error", err))
 			}
 			failed = true
-			w.conditions.set(Condition{Cause: CauseCommits, Detail: "the database does not let orders be committed", Err: err})
+			w.conditions.set(orders.Condition{Cause: orders.CauseCommits, Detail: "the database does not let orders be committed", Err: err})
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/route"
-	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // readyWithin is how long a dependency may take to answer.
@@ -22,7 +22,7 @@ const readyWithin = time.Second
 // Handlers tell whether the process can serve. They are safe for concurrent use once their fields are set.
 type Handlers struct {
 	Version    string
-	Conditions func(context.Context) []shop.Condition
+	Conditions func(context.Context) []orders.Condition
 	Draining   func() bool
 	Stats      func() admission.Stats // of the rules; nil: this process decides nothing
 	Tokens     *auth.Tokens           // nil: there are none
@@ -148,4 +148,4 @@ func (h *Handlers) Describe(ctx context.Context) (lines []string) {
 }
 
 // describe leaves out the error, which may name hosts.
-func describe(c shop.Condition) string { return string(c.Cause) + ": " + c.Detail }
+func describe(c orders.Condition) string { return string(c.Cause) + ": " + c.Detail }

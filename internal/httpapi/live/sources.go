@@ -31,14 +31,14 @@ type Options struct {
 // Orders is what the page reads of a *shop.Service.
 type Orders interface {
 	Shown(id orders.ID, buyer string) orders.ID
-	SaleStates() ([]shop.SaleStatus, error)
-	Sale(ctx context.Context, sale string) (shop.SaleStatus, error)
-	Backlog(ctx context.Context) (shop.Backlog, error)
+	SaleStates() ([]orders.SaleStatus, error)
+	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	Backlog(ctx context.Context) (orders.Backlog, error)
 	InProgress(ctx context.Context) (int, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Committed() uint64
 	Totals(ctx context.Context, sale string) (orders.Totals, error)
-	Processes() (list []shop.Process, known bool)
+	Processes() (list []orders.Process, known bool)
 }
 
 // A Collector collects the data of the page. Its fields are set before Feed is called.
@@ -188,7 +188,7 @@ func (p *Collector) totals(ctx context.Context) ([]livepage.Totals, error) {
 		return nil, err
 	}
 	sales := make([]livepage.Sale, len(all))
-	states := make(map[string]*shop.SaleStatus, len(all))
+	states := make(map[string]*orders.SaleStatus, len(all))
 	for i := range all {
 		sales[i] = listed(&all[i])
 		states[all[i].ID] = &all[i]
@@ -217,7 +217,7 @@ func (p *Collector) totals(ctx context.Context) ([]livepage.Totals, error) {
 }
 
 // listed returns a sale without its items.
-func listed(s *shop.SaleStatus) livepage.Sale {
+func listed(s *orders.SaleStatus) livepage.Sale {
 	return livepage.Sale{
 		Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
 		StartsAt: response.Instant(s.StartsAt), EndsAt: response.Instant(s.EndsAt), Items: []livepage.Item{},

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // fakeSales has many sales, of which the last ones are open.
@@ -21,8 +20,8 @@ type fakeSales struct {
 	err         error
 }
 
-func (s *fakeSales) status(i int) shop.SaleStatus {
-	status := shop.SaleStatus{State: orders.StateEnded}
+func (s *fakeSales) status(i int) orders.SaleStatus {
+	status := orders.SaleStatus{State: orders.StateEnded}
 	status.ID, status.Items = fmt.Sprintf("sale-%03d", i), []orders.Item{{ID: "shoe", Stock: 9}}
 	status.EndsAt = time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC)
 	if i >= s.sales-s.open {
@@ -31,18 +30,18 @@ func (s *fakeSales) status(i int) shop.SaleStatus {
 	return status
 }
 
-func (s *fakeSales) SaleStates() (list []shop.SaleStatus, err error) {
+func (s *fakeSales) SaleStates() (list []orders.SaleStatus, err error) {
 	for i := range s.sales {
 		list = append(list, s.status(i))
 	}
 	return list, nil
 }
 
-func (s *fakeSales) Sale(_ context.Context, id string) (shop.SaleStatus, error) {
+func (s *fakeSales) Sale(_ context.Context, id string) (orders.SaleStatus, error) {
 	s.asked = append(s.asked, id)
 	var i int
 	if _, err := fmt.Sscanf(id, "sale-%d", &i); err != nil {
-		return shop.SaleStatus{}, err
+		return orders.SaleStatus{}, err
 	}
 	status := s.status(i)
 	status.Free = map[string]int{"shoe": 4}

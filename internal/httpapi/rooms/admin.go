@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
-	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -291,9 +291,9 @@ func (h *Admin) Verify(ctx context.Context, in *RoomName) (*verifyOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	checks := make([]shop.Check, len(found))
+	checks := make([]orders.Check, len(found))
 	for i, c := range found {
-		checks[i] = shop.Check{Invariant: c.Name, OK: c.OK, Detail: c.Detail}
+		checks[i] = orders.Check{Invariant: c.Name, OK: c.OK, Detail: c.Detail}
 	}
 	return &verifyOutput{Body: sales.VerificationOf(checks)}, nil
 }

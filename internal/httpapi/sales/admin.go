@@ -14,23 +14,22 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Admin is the handlers for operators' changes of sales.
 type Admin struct {
 	Orders   Manager
-	Verified func(sale string, checks []shop.Check, at time.Time) // nil: not called
+	Verified func(sale string, checks []orders.Check, at time.Time) // nil: not called
 }
 
 // A Manager lists, defines, switches and verifies sales.
 type Manager interface {
-	Sales(ctx context.Context, after string, limit int) ([]shop.SaleStatus, error)
-	PutSale(ctx context.Context, d orders.Definition) (sale shop.SaleStatus, created bool, err error)
-	PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (now shop.SaleStatus, added bool, err error)
-	SetSwitch(ctx context.Context, sale string, to orders.Switch) (shop.SaleStatus, error)
-	RebuildSale(ctx context.Context, sale string) (shop.SaleStatus, error)
-	Verify(ctx context.Context, sale string) ([]shop.Check, error)
+	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+	PutSale(ctx context.Context, d orders.Definition) (sale orders.SaleStatus, created bool, err error)
+	PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (now orders.SaleStatus, added bool, err error)
+	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
+	RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	Verify(ctx context.Context, sale string) ([]orders.Check, error)
 }
 
 // MaxSale is the maximum size of a sale's definition in bytes: 10,000 items of 200.
@@ -167,7 +166,7 @@ type operatorSaleOutput struct {
 	Body   OperatorSale
 }
 
-func viewForOperator(s *shop.SaleStatus) OperatorSale {
+func viewForOperator(s *orders.SaleStatus) OperatorSale {
 	v := OperatorSale{
 		Sale: s.ID, State: s.State, Switch: s.Switch, Now: response.Instant(s.Now), StartsAt: response.Instant(s.StartsAt), EndsAt: response.Instant(s.EndsAt),
 		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]OperatorItem, len(s.Items)), Revision: s.Revision,
@@ -178,7 +177,7 @@ func viewForOperator(s *shop.SaleStatus) OperatorSale {
 	return v
 }
 
-func viewItem(s *shop.SaleStatus, it *orders.Item) OperatorItem {
+func viewItem(s *orders.SaleStatus, it *orders.Item) OperatorItem {
 	return OperatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final, Room: it.Room}
 }
 
@@ -269,20 +268,20 @@ func (h *Admin) Sales(ctx context.Context, in *response.Paging) (*response.PageO
 	if err != nil {
 		return nil, err
 	}
-	return response.PageOf(list, len(list) == in.Limit, viewForOperator, func(s *shop.SaleStatus) []byte { return []byte(s.ID) }), nil
+	return response.PageOf(list, len(list) == in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
 }
 
 // Verification is the result of verifying a sale or a room. It is an alias, because only schemas of types without a name take nameHint.
 type Verification = struct {
 	_ struct{} `additionalProperties:"true"`
 
-	OK     bool         `json:"ok"`
-	Checks []shop.Check `json:"checks"`
+	OK     bool           `json:"ok"`
+	Checks []orders.Check `json:"checks"`
 }
 
 // VerificationOf returns the result of checks.
-func VerificationOf(checks []shop.Check) Verification {
-	return Verification{OK: !slices.ContainsFunc(checks, func(c shop.Check) bool { return !c.OK }), Checks: checks}
+func VerificationOf(checks []orders.Check) Verification {
+	return Verification{OK: !slices.ContainsFunc(checks, func(c orders.Check) bool { return !c.OK }), Checks: checks}
 }
 
 type verifyOutput struct {

@@ -15,7 +15,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Export is the handler for all orders of a sale in one file.
@@ -42,7 +41,7 @@ func (h *Export) Routes() []route.Route {
 
 // A Lister lists orders page by page.
 type Lister interface {
-	Orders(ctx context.Context, q shop.Query) ([]orders.Order, error)
+	Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
 }
 
 // Send streams page by page, until the client disconnects or the permit is lost.

@@ -7,7 +7,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 type ownOrdersInput struct {
@@ -20,7 +19,7 @@ func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*response.P
 	if user == "" {
 		return nil, auth.ErrUnauthenticated // an address has no orders
 	}
-	return h.list(ctx, shop.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
+	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
 }
 
 type allOrdersInput struct {
@@ -31,10 +30,10 @@ type allOrdersInput struct {
 }
 
 func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*response.PageOutput[OrderView], error) {
-	return h.list(ctx, shop.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
+	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
 }
 
-func (h *Reader) list(ctx context.Context, q shop.Query, in response.Paging) (*response.PageOutput[OrderView], error) {
+func (h *Reader) list(ctx context.Context, q orders.Query, in response.Paging) (*response.PageOutput[OrderView], error) {
 	var err error
 	if q.After, err = afterOrder(ctx, h.Orders, in.Cursor); err != nil {
 		return nil, err

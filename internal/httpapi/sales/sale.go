@@ -14,7 +14,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/response"
 	"github.com/tidegate/tidegate/internal/httpapi/route"
 	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // Reader is the handlers that read sales and orders.
@@ -31,8 +30,8 @@ type MayWait = func(ctx context.Context) (waiting context.Context, end func(), o
 // A Source reads sales and orders.
 type Source interface {
 	Namer
-	Sale(ctx context.Context, sale string) (shop.SaleStatus, error)
-	SaleState(sale string) (shop.SaleStatus, error)
+	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	SaleState(sale string) (orders.SaleStatus, error)
 	Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
 	Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
 	Lister
@@ -130,7 +129,7 @@ func (h *Reader) Sale(ctx context.Context, in *saleInput) (*document.Output, err
 	return d.JSON(), nil
 }
 
-func viewSale(s *shop.SaleStatus) *SaleView {
+func viewSale(s *orders.SaleStatus) *SaleView {
 	items := make([]itemView, len(s.Items))
 	for i, it := range s.Items {
 		items[i] = itemView{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
