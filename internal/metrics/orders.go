@@ -29,8 +29,8 @@ func (m *Metrics) Orders() shop.Measures {
 		Help: "Times that this process found a task or a record of a later version and left it waiting, by kind: task or record.",
 	}, []string{"kind"})
 	m.registry.MustRegister(reserved, batch, size, confirmed, regressed, later)
-	for _, kind := range []shop.NewerKind{shop.NewerTask, shop.NewerRecord} {
-		later.WithLabelValues(string(kind)) // creates the series at the start
+	for _, kind := range []string{"task", "record"} {
+		later.WithLabelValues(kind) // creates the series at the start
 	}
 	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // creates both series at the start
 	return shop.Measures{
@@ -48,7 +48,7 @@ func (m *Metrics) Orders() shop.Measures {
 		},
 		Confirmed:    func(after time.Duration) { confirmed.Observe(after.Seconds()) },
 		Regressed:    regressed.Inc,
-		NewerVersion: func(kind shop.NewerKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
+		NewerVersion: func(kind string, n int) { later.WithLabelValues(kind).Add(float64(n)) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -48,11 +49,33 @@ type itemState struct {
 	unreadable atomic.Bool            // the server answered the latest look with an error
 	seen       [2]atomic.Int64        // the highest counts that this process has read: of all writes to the item, and of its own
 
-	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
+	reserving, repeating *batch.Batcher[request, decision] // new requests, and repeated ones
 
 	mu      sync.RWMutex
 	holders map[uint64]struct{} // hashes of the first read entries of Redis' list, guarded by mu
 	read    int                 // guarded by mu
+}
+
+const (
+	reserveMax    = 32 // orders of one script, which blocks its server for about a millisecond
+	scriptsAtOnce = 2  // per item
+)
+
+// A request is an order on its way to Redis. Those of one item and mode share a script, since the fixed cost of a script is as high as the cost
+// of one order. The first of a batch runs it for all.
+type request interface {
+	run(ctx context.Context, calls []*batch.Call[request, decision])
+}
+
+// decision is the result of a request.
+type decision struct {
+	out   orders.Outcome
+	held  string // id of the committed order that has the identity; the database has its state
+	noted bool   // the ledger has the order
+}
+
+func newBatcher() *batch.Batcher[request, decision] {
+	return batch.New(reserveMax, scriptsAtOnce, func(ctx context.Context, calls []*batch.Call[request, decision]) { calls[0].In.run(ctx, calls) })
 }
 
 // snapshot is a snapshot of an item's state in Redis.
@@ -66,7 +89,7 @@ type snapshot struct {
 }
 
 func newItemState() *itemState {
-	return &itemState{reserving: newReserveBatcher(), repeating: newReserveBatcher(), holders: make(map[uint64]struct{})}
+	return &itemState{reserving: newBatcher(), repeating: newBatcher(), holders: make(map[uint64]struct{})}
 }
 
 // holderPrefix is the part of a buyer's hash that the list of holders keeps. If two buyers share it, requests of the second are
@@ -197,7 +220,7 @@ func (w *catalogWatch) refreshSnapshot(ci *cachedItem, g *snapshot) {
 	}
 	go func() {
 		defer ci.refreshing.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), w.opts.Timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
 		defer cancel()
 		_, _ = w.readSnapshot(ctx, ci) // without a snapshot the next caller asks Redis, and gets the error
 	}()

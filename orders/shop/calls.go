@@ -191,3 +191,8 @@ func (s *Service) RememberedFor() time.Duration {
 func (s *Service) Drain(ctx context.Context) error {
 	return s.keeper.Drain(ctx)
 }
+
+// RoomStock returns the connection of waiting rooms with the sales.
+func (s *Service) RoomStock() *RoomStock {
+	return NewRoomStock(&s.core, &s.sales, &s.admin)
+}

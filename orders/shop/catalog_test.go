@@ -14,7 +14,7 @@ import (
 // A catalog shares with the former one the sales that did not change, and has no item of a sale that is gone, also if the database has given
 // its number again.
 func TestCatalogWith(t *testing.T) {
-	co := &core{opts: Options{Namespace: "tidegate"}}
+	co := &core{namespace: "tidegate"}
 	sale := func(id string, revision int64, numbers ...int) orders.Sale {
 		s := orders.Sale{ID: id, Revision: revision, Epoch: 1}
 		for _, n := range numbers {
@@ -50,7 +50,7 @@ func TestCatalogWith(t *testing.T) {
 
 // What has changed is compared at once, and everything else in parts.
 func TestComparedItems(t *testing.T) {
-	co := &core{opts: Options{Namespace: "tidegate"}}
+	co := &core{namespace: "tidegate"}
 	var names []string
 	var sales []orders.Sale
 	for n := range compareMax*2 + 1 {

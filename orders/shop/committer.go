@@ -187,7 +187,7 @@ func (c *committer) write(ctx context.Context, list []*written) {
 	}
 	began := time.Now()
 	verdicts, err := c.store.Commit(ctx, part)
-	c.opts.Measures.Batch(len(part), time.Since(began), err)
+	c.measures.Batch(len(part), time.Since(began), err)
 	poison := errors.Is(err, orders.ErrPoison)
 	switch {
 	case err == nil:
@@ -197,7 +197,7 @@ func (c *committer) write(ctx context.Context, list []*written) {
 		}
 	case poison && halve(list, func(half []*written) { c.write(ctx, half) }):
 	case poison:
-		c.opts.Logger.ErrorContext(ctx, "the database refuses an order; it is a dead letter now",
+		c.logger.ErrorContext(ctx, "the database refuses an order; it is a dead letter now",
 			slog.String("order_id", c.Shown(part[0].ID, part[0].Buyer).String()), slog.Any("error", err))
 		list[0].v = storage.Verdict{Status: orders.StatusAccepted}
 		list[0].err = c.store.AddDeadLetter(ctx, part[0], err.Error())
@@ -235,7 +235,7 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 			ids[at] = append(ids[at], r.ID.String())
 		}
 		if v.Status == orders.StatusConfirmed && !v.Repeated {
-			c.opts.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
+			c.measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
 		}
 		changes.Orders = append(changes.Orders, change{r.ID, v.Status, v.Repeated})
 	}
@@ -244,10 +244,10 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 		reply := settleScript.Run(ctx, c.rdb, ci.keys, list...)
 		settled, err := reply.Int(), reply.Err()
 		if settled < 0 {
-			err = c.forgotten(ci)
+			err = c.sales.forgotten(ci)
 		}
 		if err != nil {
-			c.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
+			c.logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
 	c.notifier.publish(ctx, changes)
@@ -257,11 +257,11 @@ func (c *committer) settle(ctx context.Context, settled []settlement) {
 func (c *committer) releaseRejected(ctx context.Context, r *orders.Reservation, v storage.Verdict) {
 	ci := c.sales.inEpoch(r.Sale, r.Item, r.Epoch)
 	reply := rejectScript.Run(ctx, c.rdb, ci.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, c.seen(ci))
-	err := c.lost(ci, reply)
+	err := c.sales.lost(ci, reply)
 	ci.saw(reply.Text())
 	units := reply.Int()
 	if err = cmp.Or(err, reply.Err()); err != nil {
-		c.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
+		c.logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
 			slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.Any("error", err))
 	}
 	if units > 0 {
@@ -270,5 +270,5 @@ func (c *committer) releaseRejected(ctx context.Context, r *orders.Reservation, 
 	if v.Status != orders.StatusRejected {
 		return
 	}
-	c.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.String("reason", string(v.Reason)))
+	c.logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.String("reason", string(v.Reason)))
 }

@@ -1,54 +1,16 @@
 package shop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
-
-// conditions are those that background work has found, at most one for each cause. The zero value has none. Safe for concurrent use.
-type conditions struct {
-	mu    sync.Mutex
-	found map[orders.Cause]orders.Condition // guarded by mu
-}
-
-// set replaces the condition of a cause.
-func (c *conditions) set(found orders.Condition) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.found == nil {
-		c.found = make(map[orders.Cause]orders.Condition)
-	}
-	c.found[found.Cause] = found
-}
-
-// clear removes the condition of a cause.
-func (c *conditions) clear(cause orders.Cause) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.found, cause)
-}
-
-// all returns the conditions, sorted by cause.
-func (c *conditions) all() []orders.Condition {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := make([]orders.Condition, 0, len(c.found))
-	for _, found := range c.found {
-		list = append(list, found)
-	}
-	slices.SortFunc(list, func(a, b orders.Condition) int { return cmp.Compare(a.Cause, b.Cause) })
-	return list
-}
 
 // Conditions returns every reason why this process cannot take or commit orders, or why accepted orders are in danger. It asks both
 // servers.
@@ -76,7 +38,7 @@ func (s *Service) Conditions(ctx context.Context) (list []orders.Condition) {
 		if _, ok := s.membership.lease.Held(time.Now()); !ok {
 			down(orders.CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
 		}
-		if without := s.membership.uncommitted(); s.core.opts.AcceptOnly && without >= liveness.LeaseFor {
+		if without := s.membership.uncommitted(); s.opts.AcceptOnly && without >= liveness.LeaseFor {
 			list = append(list, s.noWorker(ctx, without))
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
@@ -19,15 +21,21 @@ import (
 
 // core is what all parts of a service use.
 type core struct {
-	opts     Options
-	base     redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
-	rdb      redis.UniversalClient // callers share round trips
-	store    storage.Store
-	runIDs   *redisclient.RunIDWatcher
-	process  string // names this process to the others
-	writer   string // names it in items
-	clock    clock  // Redis'
-	database clock  // the database's
+	namespace      string
+	timeout        time.Duration // of a decision in Redis
+	logger         *slog.Logger
+	tracer         trace.Tracer // may be nil
+	measures       measures
+	program        string                // names this program to operators
+	ephemeralRedis bool                  // as in shop.Options
+	base           redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
+	rdb            redis.UniversalClient // callers share round trips
+	store          storage.Store
+	runIDs         *redisclient.RunIDWatcher
+	process        string // names this process to the others
+	writer         string // names it in items
+	clock          clock  // Redis'
+	database       clock  // the database's
 	// conditions that background work has found; condition.go has those that are looked up
 	conditions conditions
 	commits    liveness.Pulse               // this process commits orders, or has proved that it could
@@ -81,7 +89,7 @@ func (c *core) uncommitted(ctx context.Context, list []orders.Reservation) ([]or
 // cancelled: commands that share a round trip ignore contexts, and what Redis did has to be recorded. So fn writes nothing that the caller
 // reads but its result.
 func within[T any](ctx context.Context, c *core, fn func(context.Context) (T, error)) (T, error) {
-	deadline := time.Now().Add(c.opts.Timeout)
+	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -40,17 +39,6 @@ func (d Durability) validate() error {
 		return nil
 	}
 	return fmt.Errorf("orders: durability %q must be memory, everysec, fsync or replicated", d)
-}
-
-// runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
-// Orders from before a recovery need none: the caller commits them next.
-func (rs *reserver) runReserveScript(ctx context.Context, mode reserveMode, keys []string, args []any) (redisscript.Reply, error) {
-	if rs.replicas == nil || mode != modeNew && mode != modeRepeat {
-		r := reserveScript.Run(ctx, rs.rdb, keys, args...)
-		return r, r.Err()
-	}
-	args[1] = "kept"
-	return rs.replicas.Run(ctx, keys, args)
 }
 
 // CheckDurability returns ErrDurability, wrapped with what to configure, if a Redis server does not support the durability want. It logs
@@ -209,16 +197,16 @@ func (k *keeping) readInfo(ctx context.Context, server *redis.Client, sections .
 const evictionInterval = 5 * time.Second
 
 // watchEviction reports servers that drop keys, or may, until ctx ends. The policy can be changed while the program runs.
-func (c *core) watchEviction(ctx context.Context) error {
+func (s *Service) watchEviction(ctx context.Context) error {
 	before := make(map[string]int64) // evicted keys, by address
-	if c.opts.EphemeralRedis {
+	if s.opts.EphemeralRedis {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	return periodic.Woken(ctx, evictionInterval, nil, func() {
 		var mu sync.Mutex
 		var details []string
-		err := eachMaster(ctx, c.base, func(ctx context.Context, master *redis.Client) error {
+		err := eachMaster(ctx, s.core.base, func(ctx context.Context, master *redis.Client) error {
 			k := keeping{addr: master.Options().Addr}
 			if err := k.readInfo(ctx, master, "memory", "stats"); err != nil {
 				return err
@@ -229,10 +217,10 @@ func (c *core) watchEviction(ctx context.Context) error {
 			before[k.addr] = k.evicted
 			if lost := k.evicted - was; known && lost > 0 {
 				details = append(details, fmt.Sprintf("Redis has dropped %d keys because its memory is full", lost))
-				c.opts.Logger.ErrorContext(ctx, "Redis has dropped keys because its memory is full; sales that lost any are rebuilt: "+
+				s.core.logger.ErrorContext(ctx, "Redis has dropped keys because its memory is full; sales that lost any are rebuilt: "+
 					"give it more memory, and set maxmemory-policy noeviction",
 					slog.String("addr", k.addr), slog.Int64("keys", lost))
-				poke(c.checkNow)
+				poke(s.core.checkNow)
 			}
 			if k.evicts != "" {
 				details = append(details, "Redis drops keys when its memory is full: maxmemory-policy is "+k.evicts)
@@ -241,9 +229,9 @@ func (c *core) watchEviction(ctx context.Context) error {
 		})
 		switch {
 		case details != nil:
-			c.conditions.set(orders.Condition{Cause: orders.CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
+			s.core.conditions.set(orders.Condition{Cause: orders.CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
 		case err == nil:
-			c.conditions.clear(orders.CauseEviction)
+			s.core.conditions.clear(orders.CauseEviction)
 		}
 	})
 }

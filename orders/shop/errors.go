@@ -2,7 +2,10 @@ package shop
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
@@ -24,3 +27,18 @@ var errOvertaken = fmt.Errorf("%w: another leader has the sale", orders.ErrRecov
 
 // errNotLoaded: this process has not read the sales yet.
 var errNotLoaded = fmt.Errorf("%w: sales are not loaded yet", orders.ErrUnavailable)
+
+// heartbeatTimeout bounds what a process writes of itself.
+const heartbeatTimeout = 2 * time.Second
+
+// commitsWithin is how long orders are accepted after a worker was last known to commit, or after the start of this process. Workers may be
+// restarted meanwhile.
+const commitsWithin = 30 * time.Second
+
+// printable returns ErrInvalid unless s is printable and has at most most characters.
+func printable(field, s string, most int) error {
+	if err := input.Printable(s, most); err != nil {
+		return failure.At(orders.ErrInvalid, field, "%v", err)
+	}
+	return nil
+}

@@ -21,14 +21,14 @@ func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx
 
 // CheckDurability is a part of Open.
 func (s *Service) CheckDurability(ctx context.Context) error {
-	return CheckDurability(ctx, s.core.base, s.core.opts.Durability, s.core.opts.Logger)
+	return CheckDurability(ctx, s.core.base, s.opts.Durability, s.core.logger)
 }
 
 // ReviewSchema compares the schema, as a process does once a minute.
-func (s *Service) ReviewSchema(ctx context.Context) { s.reviewSchema(ctx, schemaInterval) }
+func (s *Service) ReviewSchema(ctx context.Context) { s.verifier.reviewSchema(ctx, schemaInterval) }
 
 // Logger is that of the options.
-func (s *Service) Logger() *slog.Logger { return s.core.opts.Logger }
+func (s *Service) Logger() *slog.Logger { return s.core.logger }
 
 // NewID makes ids without orders.
 func (s *Service) NewID(at time.Time, item int) orders.ID {

@@ -18,7 +18,7 @@ import (
 // whole, has failed, and must not have changed anything.
 func TestFaults(t *testing.T) {
 	var c core
-	c.opts.Namespace = "shop"
+	c.namespace = "shop"
 	keys := append(c.itemKeys("sale", "item", 2), c.leadKey("sale", "item"))
 	now := time.Now().UnixMilli()
 	ahead := now + time.Hour.Milliseconds()

@@ -44,7 +44,7 @@ func (k *keeper) handOvers(ctx context.Context) error {
 			}
 			if err := k.handOver(ctx, l); err != nil {
 				if ctx.Err() == nil {
-					k.opts.Logger.WarnContext(ctx, "what is remembered could not be handed over yet", slog.String("sale", id), slog.Any("error", err))
+					k.logger.WarnContext(ctx, "what is remembered could not be handed over yet", slog.String("sale", id), slog.Any("error", err))
 				}
 				continue
 			}
@@ -78,7 +78,7 @@ func (k *keeper) handOver(ctx context.Context, l *listing) error {
 	err = k.store.Acknowledge(ctx, l.ID, l.Epoch, k.process, late)
 	k.turning.Beat(turn)
 	if err == nil && len(remembered)+len(lost) > 0 {
-		k.opts.Logger.InfoContext(ctx, "remembered orders were handed over", slog.String("sale", l.ID), slog.Int64("epoch", l.Epoch),
+		k.logger.InfoContext(ctx, "remembered orders were handed over", slog.String("sale", l.ID), slog.Int64("epoch", l.Epoch),
 			slog.Int("orders", len(remembered)), slog.Int("committed_again", len(lost)), slog.Int("late", len(late)))
 	}
 	return err

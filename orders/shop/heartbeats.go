@@ -10,8 +10,6 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
-const heartbeatTimeout = 2 * time.Second
-
 // membership makes this process known to the others, and observes them.
 type membership struct {
 	*core
@@ -21,10 +19,6 @@ type membership struct {
 	heartbeats  liveness.Observer
 	began       time.Time // when this process did
 }
-
-// commitsWithin is how long orders are accepted after a worker was last known to commit, or after the start of this process. Workers may be
-// restarted meanwhile.
-const commitsWithin = 30 * time.Second
 
 // committed reports whether some worker was known to commit within commitsWithin.
 func (m *membership) committed() bool { return m.uncommitted() < commitsWithin }
@@ -50,14 +44,14 @@ func (m *membership) Processes() (list []orders.Process, known bool) {
 // that could not do so must not keep sales closed.
 func (m *membership) sendHeartbeats(ctx context.Context) error {
 	host, _ := os.Hostname()
-	self := liveness.Self{Process: m.process, Host: host, Program: m.opts.Program}
+	self := liveness.Self{Process: m.process, Host: host, Program: m.program}
 	stuck := false
 	err := periodic.Woken(ctx, liveness.HeartbeatInterval, nil, func() {
 		ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 		defer cancel()
 		if was := stuck; !m.turning.Turns() {
 			if stuck = true; !was {
-				m.opts.Logger.ErrorContext(ctx, "this process is stuck and accepts no orders: it could not hand over what it remembers")
+				m.logger.ErrorContext(ctx, "this process is stuck and accepts no orders: it could not hand over what it remembers")
 			}
 			return
 		}

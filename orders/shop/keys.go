@@ -39,7 +39,7 @@ const (
 //	turns     HASH  of an item with a waiting room: buyer's hash → room, until when (ms) and how many units the buyer may order, or
 //	                room, "used" and the order id, or room, "revoked" and the time of the admission
 func (c *core) itemKeys(sale, item string, epoch int64) []string {
-	prefix := c.opts.Namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"
+	prefix := c.namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"
 	return []string{
 		itemKey: prefix + "item", returnedKey: prefix + "returned", pendingKey: prefix + "pending", outboxKey: prefix + "outbox",
 		requestKey: prefix + "keys", buyersKey: prefix + "buyers", holdersKey: prefix + "holders", turnsKey: prefix + "turns",
@@ -53,11 +53,11 @@ const sentinel = "-"
 // leadKey holds the leader of the latest epoch that the item was loaded for: HASH epoch, token. It is in the item's slot, does
 // not depend on the epoch, and expires with the memory of the sale.
 func (c *core) leadKey(sale, item string) string {
-	return c.opts.Namespace + ":{" + sale + ":" + item + "}:lead"
+	return c.namespace + ":{" + sale + ":" + item + "}:lead"
 }
 
 // lastEventKey holds the newest order event that any process saw committed. STRING "sequence order", for a day.
-func (c *core) lastEventKey() string { return c.opts.Namespace + ":last-event" }
+func (c *core) lastEventKey() string { return c.namespace + ":last-event" }
 
 const lastEventFor = 24 * time.Hour
 
@@ -66,19 +66,19 @@ func databaseKey(namespace string) string { return namespace + ":database" }
 
 // probeKey is written to test whether the server of an item accepts writes. STRING, for a second.
 func (c *core) probeKey(sale, item string) string {
-	return c.opts.Namespace + ":{" + sale + ":" + item + "}:probe"
+	return c.namespace + ":{" + sale + ":" + item + "}:probe"
 }
 
 const probeFor = time.Second
 
 // notificationChannel is the channel on which processes notify each other of changes.
-func (c *core) notificationChannel() string { return c.opts.Namespace + ":notify" }
+func (c *core) notificationChannel() string { return c.namespace + ":notify" }
 
 // verifyRoundKey holds the results of the last verification of the sales. STRING, JSON of a verifyRound, until it is out of date.
-func (c *core) verifyRoundKey() string { return c.opts.Namespace + ":verified" }
+func (c *core) verifyRoundKey() string { return c.namespace + ":verified" }
 
 // queueName is one of the queues that accepted orders wait in.
-func (c *core) queueName(n int) string { return c.opts.Namespace + "-accepted-" + strconv.Itoa(n) }
+func (c *core) queueName(n int) string { return c.namespace + "-accepted-" + strconv.Itoa(n) }
 
 // Kinds of hashed values. A user and a key of the same text have different hashes.
 const (

@@ -62,9 +62,9 @@ func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r orders.
 		r.Reason, r.Units = orders.ReasonRecoveredLate, nil
 		return r, "", nil
 	case "forgotten", "recovering":
-		return r, "", c.forgotten(ci)
+		return r, "", c.sales.forgotten(ci)
 	case "damaged":
-		return r, "", c.damaged(ci)
+		return r, "", c.sales.damaged(ci)
 	}
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", orders.ErrUnavailable, word)
 }

@@ -15,8 +15,8 @@ import (
 type laterFound struct{ tasks, records atomic.Int64 }
 
 func (l *laterFound) count(o *shop.Options) {
-	o.Measures.NewerVersion = func(kind shop.NewerKind, n int) {
-		if kind == shop.NewerTask {
+	o.Measures.NewerVersion = func(kind string, n int) {
+		if kind == "task" {
 			l.tasks.Add(int64(n))
 		} else {
 			l.records.Add(int64(n))

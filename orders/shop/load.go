@@ -11,8 +11,6 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-const loadChunk = 1000
-
 // load fills the keys of the leader's epoch from the database.
 func (r *recovery) load(ctx context.Context) error {
 	loaders := make(map[string]*loader, len(r.l.Items))
@@ -34,7 +32,7 @@ func (r *recovery) load(ctx context.Context) error {
 		rows  int
 	)
 	send := func() error {
-		for i, cmd := range r.runAll(ctx, loadScript, calls) {
+		for i, cmd := range r.sales.runAll(ctx, loadScript, calls) {
 			if err := part[i].loaded(cmd); err != nil {
 				return err
 			}
@@ -123,19 +121,6 @@ func (s *bitset) add(n int) {
 }
 
 func (s bitset) has(n int) bool { return n/64 < len(s) && s[n/64]&(1<<(n%64)) != 0 }
-
-// buyerEntry is a buyer's entry in the hash of buyers: units held and ids of the orders, as remove_from_entry of prelude.lua reads it.
-type buyerEntry struct {
-	units int
-	ids   string
-}
-
-// parseBuyerEntry reads an entry. An unreadable number counts as 0.
-func parseBuyerEntry(text string) buyerEntry {
-	units, ids, _ := strings.Cut(text, " ")
-	n, _ := strconv.Atoi(units)
-	return buyerEntry{n, ids}
-}
 
 func (ld *loader) add(ctx context.Context, h storage.Holding) error {
 	if h.KeyHash != nil {

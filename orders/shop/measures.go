@@ -14,35 +14,7 @@ type Measures struct {
 	Confirmed func(after time.Duration)
 	// Regressed is called for each sale that is recovered because the database went back in time.
 	Regressed func()
-	// NewerVersion receives how many tasks or records of a later version were found and left to processes of that version. It is called
+	// NewerVersion receives how many tasks or records ("task", "record") of a later version were found and left to processes of that version. It is called
 	// again whenever they are found again.
-	NewerVersion func(what NewerKind, n int)
-}
-
-// NewerKind is what a process of a later version wrote.
-type NewerKind string
-
-// The kinds.
-const (
-	NewerTask   NewerKind = "task"
-	NewerRecord NewerKind = "record"
-)
-
-func (m Measures) withDefaults() Measures {
-	if m.Reserved == nil {
-		m.Reserved = func(time.Duration) {}
-	}
-	if m.Batch == nil {
-		m.Batch = func(int, time.Duration, error) {}
-	}
-	if m.Confirmed == nil {
-		m.Confirmed = func(time.Duration) {}
-	}
-	if m.Regressed == nil {
-		m.Regressed = func() {}
-	}
-	if m.NewerVersion == nil {
-		m.NewerVersion = func(NewerKind, int) {}
-	}
-	return m
+	NewerVersion func(what string, n int)
 }

@@ -44,7 +44,7 @@ func (n *notifier) publish(ctx context.Context, b notification) {
 		panic(err) // texts and numbers
 	}
 	if err := n.base.Publish(ctx, n.notificationChannel(), text).Err(); err != nil {
-		n.opts.Logger.DebugContext(ctx, "a notification could not be published", slog.Any("error", err))
+		n.logger.DebugContext(ctx, "a notification could not be published", slog.Any("error", err))
 	}
 }
 
@@ -62,7 +62,7 @@ func (n *notifier) listen(ctx context.Context) error {
 		}()
 		return pubsub.Listen(ctx, n.base.Subscribe, n.notificationChannel(), func(message string) { n.received(ctx, message) })
 	}, func(err error) {
-		n.opts.Logger.DebugContext(ctx, "no notifications are received", slog.Any("error", err))
+		n.logger.DebugContext(ctx, "no notifications are received", slog.Any("error", err))
 	})
 }
 
@@ -77,7 +77,7 @@ func (n *notifier) received(ctx context.Context, message string) {
 	}
 	var b notification
 	if err := json.Unmarshal([]byte(message), &b); err != nil {
-		n.opts.Logger.WarnContext(ctx, "a notification could not be read", slog.Any("error", err))
+		n.logger.WarnContext(ctx, "a notification could not be read", slog.Any("error", err))
 		return
 	}
 	n.receive(b)

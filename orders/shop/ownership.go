@@ -106,7 +106,7 @@ func Adopt(ctx context.Context, rdb redis.Cmdable, store storage.Store, namespac
 // Redis has lost it, running processes store it again, without the database: another one must not be first. starting: this process does not
 // run yet.
 func (c *core) claim(ctx context.Context, starting bool) error {
-	key := databaseKey(c.opts.Namespace)
+	key := databaseKey(c.namespace)
 	if own := c.owned.Load(); own != nil {
 		switch owner, err := c.base.Get(ctx, key).Result(); {
 		case err != nil && !errors.Is(err, redis.Nil):
@@ -117,7 +117,7 @@ func (c *core) claim(ctx context.Context, starting bool) error {
 			}
 		}
 	}
-	o, err := ReadOwnership(ctx, c.base, c.store, c.opts.Namespace)
+	o, err := ReadOwnership(ctx, c.base, c.store, c.namespace)
 	if err != nil {
 		return err
 	}
@@ -144,14 +144,14 @@ func (c *core) unused(ctx context.Context) error {
 	channel := c.notificationChannel()
 	subscribers, err := c.base.PubSubNumSub(ctx, channel).Result()
 	if err == nil && subscribers[channel] > 0 {
-		err = fmt.Errorf("%d processes run in namespace %s, and Redis has lost their database: waiting for them to store it again", subscribers[channel], c.opts.Namespace)
+		err = fmt.Errorf("%d processes run in namespace %s, and Redis has lost their database: waiting for them to store it again", subscribers[channel], c.namespace)
 	}
 	return unavailable(err)
 }
 
 // use stores in the database and in Redis that they belong together, unless either belongs to another one.
 func (c *core) use(ctx context.Context) (o Ownership, err error) {
-	o.Namespace = c.opts.Namespace
+	o.Namespace = c.namespace
 	if err := c.store.Install(ctx, o.Namespace, false); err != nil {
 		return o, err
 	}
@@ -177,7 +177,7 @@ func (c *core) use(ctx context.Context) (o Ownership, err error) {
 
 // checkForeign repeats claim, and returns whether the pair is foreign. Without an answer of the servers it stays as it was.
 func (c *core) checkForeign(ctx context.Context) bool {
-	if c.opts.EphemeralRedis {
+	if c.ephemeralRedis {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
@@ -185,12 +185,12 @@ func (c *core) checkForeign(ctx context.Context) bool {
 	switch err := c.claim(ctx, false); {
 	case errors.Is(err, orders.ErrForeign):
 		if !c.foreign.Swap(true) {
-			c.opts.Logger.ErrorContext(ctx, "the database and Redis do not belong together; no orders are taken or committed", slog.Any("error", err))
+			c.logger.ErrorContext(ctx, "the database and Redis do not belong together; no orders are taken or committed", slog.Any("error", err))
 		}
 		c.conditions.set(orders.Condition{Cause: orders.CauseForeign, Detail: "the database and Redis do not belong together", Err: err})
 	case err == nil && c.foreign.Swap(false):
 		c.conditions.clear(orders.CauseForeign)
-		c.opts.Logger.InfoContext(ctx, "the database and Redis belong together again")
+		c.logger.InfoContext(ctx, "the database and Redis belong together again")
 	}
 	return c.foreign.Load()
 }

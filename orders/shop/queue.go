@@ -28,6 +28,9 @@ const gatherFor = 3 * time.Millisecond
 // enqueueTimeout is for one attempt, of two.
 const enqueueTimeout = time.Second
 
+// sweepAge is how old an order in the outbox is when the sweeper takes it. Asynq itself finds a dead worker's tasks after one to two minutes.
+const sweepAge = 5 * time.Second
+
 // offered is a reservation on its way into the queue.
 type offered struct {
 	r    orders.Reservation
@@ -98,7 +101,7 @@ func (e *enqueuer) enqueueTask(ctx context.Context, batch []offered) {
 		endSpan(span, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
+		e.logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
 	}
 	e.wakeWorkers(ctx)
 }
@@ -151,7 +154,7 @@ func (e *enqueuer) watchQueue(ctx context.Context) error {
 		e.conditions.set(orders.Condition{Cause: orders.CauseQueue, Detail: "the task queue cannot be used; the sweeper commits orders after " + sweepAge.String(), Serves: true, Err: err})
 		if logged != err.Error() {
 			logged = err.Error()
-			e.opts.Logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", sweepAge),
+			e.logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", sweepAge),
 				slog.Any("queues", e.Queues()), slog.Any("error", err))
 		}
 	})

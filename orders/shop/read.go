@@ -89,14 +89,14 @@ func (rd *reader) newest(ctx context.Context, pending orders.Order) (orders.Orde
 
 // stored reads the order from the database, within Options.Timeout.
 func (rd *reader) stored(ctx context.Context, id orders.ID) (orders.Order, error) {
-	ctx, cancel := context.WithTimeout(ctx, rd.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, rd.timeout)
 	defer cancel()
 	return batched(ctx, rd.reading, id)
 }
 
 // readBatch reads orders that are requested at the same time.
 func (rd *reader) readBatch(ctx context.Context, calls []*batch.Call[orders.ID, orders.Order]) {
-	ctx, cancel := context.WithTimeout(ctx, rd.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, rd.timeout)
 	defer cancel()
 	found, err := rd.store.Committed(ctx, inputs(calls))
 	if err != nil {
@@ -163,7 +163,7 @@ func (rd *reader) pendingOrder(ctx context.Context, id orders.ID) (o orders.Orde
 		}
 		return orders.Order{}, false, unavailable(d.Err())
 	}
-	return orders.Order{}, false, rd.forgotten(ci)
+	return orders.Order{}, false, rd.sales.forgotten(ci)
 }
 
 func (rd *reader) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error) {
@@ -253,13 +253,13 @@ func (rd *reader) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash 
 		if buyerHash == "" {
 			records, err := rd.base.HVals(ctx, ci.keys[pendingKey]).Result()
 			if redis.HasErrorPrefix(err, "WRONGTYPE") {
-				err = rd.forgotten(ci)
+				err = rd.sales.forgotten(ci)
 			}
 			return withoutSentinel(records), err
 		}
 		d := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash, rd.seen(ci))
 		if d.Text() == "forgotten" {
-			return nil, rd.forgotten(ci)
+			return nil, rd.sales.forgotten(ci)
 		}
 		records := d.Texts()
 		return records, d.Err()

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/storage"
 )
@@ -42,40 +40,6 @@ func (p pause) failed(raised bool, now time.Time) pause {
 	}
 	p.until = now.Add(p.length)
 	return p
-}
-
-// suspects are the sales that may have to be recovered.
-type suspects struct {
-	mu    sync.Mutex
-	sales map[string]int64 // the epoch that is to be replaced even if it looks intact, or 0; guarded by mu
-	added chan struct{}
-}
-
-// add has a sale checked, and recovered if it is not intact, or is in the epoch damaged or an earlier one.
-func (s *suspects) add(sale string, damaged int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, waiting := s.sales[sale]
-	s.sales[sale] = max(before, damaged)
-	if !waiting {
-		poke(s.added)
-	}
-}
-
-// all returns the sales, sorted by name.
-func (s *suspects) all() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.sales))
-}
-
-// take removes a sale.
-func (s *suspects) take(sale string) (damaged int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	damaged = s.sales[sale]
-	delete(s.sales, sale)
-	return damaged
 }
 
 // recoverer rebuilds sales that Redis lost.
@@ -112,7 +76,7 @@ func (rc *recoverer) recoverSales(ctx context.Context) error {
 					rc.suspects.add(sale, damaged)
 				}
 				pauses[sale] = pauses[sale].failed(raised, time.Now())
-				rc.opts.Logger.WarnContext(ctx, "a sale could not be rebuilt yet", slog.String("sale", sale),
+				rc.logger.WarnContext(ctx, "a sale could not be rebuilt yet", slog.String("sale", sale),
 					slog.Duration("pause", pauses[sale].length), slog.Any("error", err))
 			}
 			if ctx.Err() != nil {
@@ -212,4 +176,21 @@ func (rc *recoverer) writable(ctx context.Context, l *listing) error {
 	return unavailable(rc.pipelined(ctx, len(l.Items), func(p redis.Pipeliner, i int) {
 		p.Set(ctx, rc.probeKey(l.ID, l.Items[i].ID), "", probeFor)
 	}))
+}
+
+// lead runs fn as the sale's leader, for up to 25 seconds. It waits up to 10 seconds for another leader to finish.
+func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
+	const wait, work = 10 * time.Second, 25 * time.Second
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, wait+work) // so that fn has the time to do all that it has begun
+	defer cancel()
+	for {
+		led, err := rc.tryLead(ctx, sale, fn)
+		if led || err != nil {
+			return err
+		}
+		if !periodic.Pause(ctx, 20*time.Millisecond) || time.Since(began) > wait {
+			return fmt.Errorf("%w: another process has been changing sale %s for %v", orders.ErrUnavailable, sale, wait)
+		}
+	}
 }

@@ -94,10 +94,10 @@ func (r *recovery) run(ctx context.Context) error {
 	failpoint.Step(failpoint.LeaderOpened)
 	r.drop(ctx, old)
 	level := slog.LevelWarn
-	if r.opts.EphemeralRedis && len(abandoned)+len(late) == 0 {
+	if r.ephemeralRedis && len(abandoned)+len(late) == 0 {
 		level = slog.LevelInfo
 	}
-	r.opts.Logger.Log(ctx, level, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
+	r.logger.Log(ctx, level, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
 		slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
 		slog.Int64("hand_over_ms", waited.Milliseconds()), slog.Int64("took_ms", time.Since(r.began).Milliseconds()))
 	_, err = r.sales.compare(ctx, r.l.all()...)
@@ -106,7 +106,7 @@ func (r *recovery) run(ctx context.Context) error {
 
 // forAll runs a script for items that replies 0 when another leader has the item.
 func (r *recovery) forAll(ctx context.Context, script *redisscript.Script, calls []itemCall) error {
-	for _, reply := range r.runAll(ctx, script, calls) {
+	for _, reply := range r.sales.runAll(ctx, script, calls) {
 		if n := reply.Int(); reply.Err() != nil {
 			return unavailable(reply.Err())
 		} else if n == 0 {
@@ -167,7 +167,7 @@ func (rc *recoverer) awaitHandOver(ctx context.Context, lead storage.Lead) (late
 			return nil, fmt.Errorf("%w: sale %s stays closed: %v does not hand over what it remembers", orders.ErrRecovering, lead.Sale, awaited)
 		case time.Since(began) > handOverNamed && !named && len(awaited) > 0:
 			named = true
-			rc.opts.Logger.WarnContext(ctx, "a sale waits for processes that live and do not hand over what they remember of it",
+			rc.logger.WarnContext(ctx, "a sale waits for processes that live and do not hand over what they remember of it",
 				slog.String("sale", lead.Sale), slog.String("processes", fmt.Sprint(awaited)))
 		}
 		if !periodic.Pause(ctx, handOverLook) {
@@ -218,7 +218,7 @@ func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]orders.Reserv
 		for i, ci := range part {
 			calls[i] = itemCall{ci, []any{r.lead.Token, "0"}}
 		}
-		for i, d := range r.runMany(ctx, sealScript, calls, 1, false) {
+		for i, d := range r.sales.runMany(ctx, sealScript, calls, 1, false) {
 			scan := func(cursor string) redisscript.Reply {
 				return sealScript.Run(ctx, r.base, part[i].keysWithLead(), r.lead.Token, cursor)
 			}
@@ -264,12 +264,12 @@ func (r *recovery) reservations(ctx context.Context, pairs []string) ([]orders.R
 		}
 		reservation, err := orders.ParseReservation([]byte(pairs[i]))
 		if errors.Is(err, orders.ErrLaterVersion) { // this leader would delete it; one of that version rebuilds the sale
-			r.opts.Measures.NewerVersion(NewerRecord, 1)
+			r.measures.NewerVersion(newerRecord, 1)
 			return nil, err
 		}
 		if err != nil { // logged only, so that it does not keep the sale closed
 			id, _ := orders.ParseID(pairs[i-1])
-			r.opts.Logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", r.Shown(id, "").String()),
+			r.logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", r.Shown(id, "").String()),
 				slog.Int("bytes", len(pairs[i])), slog.Any("error", err))
 			continue
 		}
@@ -284,9 +284,9 @@ func (r *recovery) drop(ctx context.Context, old []*cachedItem) {
 	for i, ci := range old {
 		calls[i] = itemCall{ci, []any{r.lead.Token}}
 	}
-	for _, reply := range r.runAll(ctx, dropScript, calls) {
+	for _, reply := range r.sales.runAll(ctx, dropScript, calls) {
 		if err := reply.Err(); err != nil {
-			r.opts.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
+			r.logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
 			return
 		}
 	}

@@ -46,8 +46,8 @@ func (r *regressions) regressed(ctx context.Context, sale string, seen int64, ev
 		return
 	}
 	r.seen.Store(sale, seen)
-	r.opts.Measures.Regressed()
-	r.opts.Logger.ErrorContext(ctx, "the database went back in time; the sale is closed, and what is remembered is committed again",
+	r.measures.Regressed()
+	r.logger.ErrorContext(ctx, "the database went back in time; the sale is closed, and what is remembered is committed again",
 		slog.String("sale", sale), slog.Int64("epoch", seen), slog.String("evidence", evidence))
 	r.suspects.add(sale, 0)
 }
@@ -91,7 +91,7 @@ func (r *regressions) compareCatalogs(ctx context.Context, before, now *catalog)
 		l, ok := now.sales[id]
 		switch {
 		case !ok && !r.over(&old.Sale):
-			r.opts.Logger.ErrorContext(ctx, "the database does not have a sale any more: it went back in time, or somebody deleted it", slog.String("sale", id))
+			r.logger.ErrorContext(ctx, "the database does not have a sale any more: it went back in time, or somebody deleted it", slog.String("sale", id))
 		case ok && (l.Epoch < old.Epoch || l.Epoch == old.Epoch && l.EpochToken != old.EpochToken):
 			r.regressed(ctx, id, old.Epoch, "its epoch")
 		}

@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
@@ -104,14 +103,6 @@ func (rs *reserver) Prepare(req orders.Request) (*Attempt, error) {
 	return a, nil
 }
 
-// printable returns ErrInvalid unless s is printable and has at most most characters.
-func printable(field, s string, most int) error {
-	if err := input.Printable(s, most); err != nil {
-		return failure.At(orders.ErrInvalid, field, "%v", err)
-	}
-	return nil
-}
-
 // Screen decides from this process's memory, without Redis, if that is certain: with the order that the buyer already has, or
 // with a refusal. decided is false when the admission rules, and then Reserve, have to decide.
 func (a *Attempt) Screen() (out orders.Outcome, decided bool) {
@@ -190,7 +181,7 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out orders.Outc
 	began := time.Now()
 	at, _ := rs.clock.now()
 	c := &reserveCall{
-		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(rs.opts.Timeout),
+		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(rs.timeout),
 		from: trace.SpanContextFromContext(ctx),
 		r: orders.Reservation{
 			ID: rs.sales.catalog.Load().ids.New(at, ci.item.Number), Epoch: ci.sale.Epoch, Sale: ci.sale.ID, Item: ci.item.ID,
@@ -201,7 +192,7 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out orders.Outc
 		c.deadline = until
 	}
 	d, err := rs.reserve(ctx, c)
-	rs.opts.Measures.Reserved(time.Since(began))
+	rs.measures.Reserved(time.Since(began))
 	switch {
 	case err != nil:
 		return orders.Outcome{}, err
@@ -298,7 +289,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, erro
 	}
 	o, err := a.reserver.reader.stored(ctx, id)
 	if errors.Is(err, orders.ErrUnknownOrder) {
-		a.reserver.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.user).String()))
+		a.reserver.logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.user).String()))
 		return orders.Outcome{}, fmt.Errorf("%w: the order is nowhere", orders.ErrUnavailable)
 	} else if err != nil {
 		return orders.Outcome{}, err

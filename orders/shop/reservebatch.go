@@ -15,11 +15,6 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
-const (
-	reserveMax    = 32 // orders of one script, which blocks its server for about a millisecond
-	scriptsAtOnce = 2  // per item
-)
-
 // reserveCall is an order on its way through reserve.lua.
 type reserveCall struct {
 	a          *Attempt
@@ -29,22 +24,6 @@ type reserveCall struct {
 	term       int64             // of the lease
 	deadline   time.Time         // after it no caller waits any more
 	from       trace.SpanContext // of the request
-}
-
-// decision is the result of a reserveCall.
-type decision struct {
-	out   orders.Outcome
-	held  string // id of the committed order that has the identity; the database has its state
-	noted bool   // the ledger has the order
-}
-
-// reserveBatcher lets orders of one item and mode share a script: the fixed cost of a script is as high as the cost of one order.
-type reserveBatcher = batch.Batcher[*reserveCall, decision]
-
-func newReserveBatcher() *reserveBatcher {
-	return batch.New(reserveMax, scriptsAtOnce, func(ctx context.Context, calls []*batch.Call[*reserveCall, decision]) {
-		calls[0].In.a.reserver.reserveBatch(ctx, calls)
-	})
 }
 
 // reserve returns when the order is decided, or ErrUnavailable at its deadline. An order in a script is still decided then.
@@ -62,26 +41,29 @@ func (rs *reserver) reserve(ctx context.Context, c *reserveCall) (decision, erro
 	return d, unavailable(err)
 }
 
-// reserveBatch runs the script and records the results, also for callers that no longer wait. It releases the room of orders that
-// the ledger does not have.
-func (rs *reserver) reserveBatch(ctx context.Context, calls []*batch.Call[*reserveCall, decision]) {
+// run runs the script for a batch and records the results, also for callers that no longer wait. It releases the room of orders that the ledger
+// does not have.
+func (c *reserveCall) run(ctx context.Context, batched []*batch.Call[request, decision]) {
+	rs, calls := c.a.reserver, make([]*reserveCall, len(batched))
+	for i := range batched {
+		calls[i] = batched[i].In.(*reserveCall)
+	}
 	list := make([]orders.Reservation, len(calls))
 	var deadline time.Time // the latest of the batch
-	for i, c := range calls {
-		list[i] = c.In.r
-		if c.In.deadline.After(deadline) {
-			deadline = c.In.deadline
+	for i, call := range calls {
+		list[i] = call.r
+		if call.deadline.After(deadline) {
+			deadline = call.deadline
 		}
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	first := calls[0].In
-	replies, err := rs.runReserve(ctx, first.a.cachedItem, list, first.mode)
-	for i, c := range calls {
-		if c.Err = err; err == nil {
-			c.Out, c.Err = c.In.decide(&replies[i])
+	replies, err := rs.runReserve(ctx, c.a.cachedItem, list, c.mode)
+	for i, b := range batched {
+		if b.Err = err; err == nil {
+			b.Out, b.Err = calls[i].decide(&replies[i])
 		}
-		if !c.Out.noted {
+		if !b.Out.noted {
 			rs.ledger.Release()
 		}
 	}
@@ -93,9 +75,9 @@ func (c *reserveCall) decide(d *redisscript.Reply) (decision, error) {
 	word, free := d.Text(), int(d.Int())
 	switch word {
 	case "forgotten":
-		return decision{}, rs.forgotten(a.cachedItem)
+		return decision{}, rs.sales.forgotten(a.cachedItem)
 	case "damaged":
-		return decision{}, rs.damaged(a.cachedItem)
+		return decision{}, rs.sales.damaged(a.cachedItem)
 	case "recovering":
 		return decision{}, orders.ErrRecovering
 	}
@@ -189,4 +171,15 @@ func (rs *reserver) runReserve(ctx context.Context, ci *cachedItem, list []order
 		replies[i] = d.List()
 	}
 	return replies, nil
+}
+
+// runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
+// Orders from before a recovery need none: the caller commits them next.
+func (rs *reserver) runReserveScript(ctx context.Context, mode reserveMode, keys []string, args []any) (redisscript.Reply, error) {
+	if rs.replicas == nil || mode != modeNew && mode != modeRepeat {
+		r := reserveScript.Run(ctx, rs.rdb, keys, args...)
+		return r, r.Err()
+	}
+	args[1] = "kept"
+	return rs.replicas.Run(ctx, keys, args)
 }

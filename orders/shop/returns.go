@@ -39,7 +39,7 @@ func (lc *lifecycle) expire(ctx context.Context) error {
 			wait, err = lc.store.NextExpiry(ctx, expiryInterval)
 		}
 		if err != nil && ctx.Err() == nil {
-			lc.opts.Logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
+			lc.logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
 			wait = expiryInterval
 		}
 		if !periodic.Pause(ctx, max(wait, expiryMinimum)) {
@@ -57,7 +57,7 @@ func (lc *lifecycle) sweepReturns(ctx context.Context) error {
 		list, err := lc.store.Returns(ctx, "", returnsMax)
 		if err != nil {
 			if ctx.Err() == nil {
-				lc.opts.Logger.WarnContext(ctx, "returned units could not be read", slog.Any("error", err))
+				lc.logger.WarnContext(ctx, "returned units could not be read", slog.Any("error", err))
 			}
 			return
 		}
@@ -110,11 +110,11 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 	lc.notifier.publish(ctx, changes)
 	for ci, a := range args {
 		reply := returnScript.Run(ctx, lc.rdb, ci.keys, a...)
-		err := lc.lost(ci, reply)
+		err := lc.sales.lost(ci, reply)
 		ci.saw(reply.Text())
 		switch {
 		case err != nil:
-			lc.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
+			lc.logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 		default:
 			over = append(over, ids[ci]...)
 			lc.notifier.publish(ctx, notification{Item: ci.item.Number})
@@ -124,7 +124,7 @@ func (lc *lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 		return
 	}
 	if err := lc.store.Returned(ctx, over); err != nil { // repeating it is harmless
-		lc.opts.Logger.WarnContext(ctx, "returned units are returned again", slog.Any("error", err))
+		lc.logger.WarnContext(ctx, "returned units are returned again", slog.Any("error", err))
 	}
 }
 

@@ -27,9 +27,9 @@ type RoomStock struct {
 	repairing atomic.Bool
 }
 
-// RoomStock returns the connection of waiting rooms with the sales.
-func (s *Service) RoomStock() *RoomStock {
-	return &RoomStock{core: &s.core, sales: &s.sales, admin: &s.admin}
+// NewRoomStock returns the connection of waiting rooms with the sales.
+func NewRoomStock(c *core, sales *catalogWatch, admin *saleAdmin) *RoomStock {
+	return &RoomStock{core: c, sales: sales, admin: admin}
 }
 
 // Quota returns how many units of an item a user may order. It reads the database if this process does not know the item yet: the process that
@@ -140,7 +140,7 @@ func (t *RoomStock) Revoke(ctx context.Context, sale, item, room, user string, s
 func (t *RoomStock) admit(ctx context.Context, ci *cachedItem, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
 	return within(ctx, t.core, func(ctx context.Context) (bool, error) {
 		r := admitScript.Run(ctx, t.rdb, ci.keys, hashOf(ci.sale.Salt, hashUser, user), withinMS, quantity, room, since.UnixMilli(), t.seen(ci))
-		if err := t.lost(ci, r); err != nil {
+		if err := t.sales.lost(ci, r); err != nil {
 			return false, err
 		}
 		ci.saw(r.Text())
@@ -183,7 +183,7 @@ func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []s
 	}
 	d, err := within(ctx, t.core, func(ctx context.Context) (redisscript.Reply, error) {
 		r := supplyScript.Run(ctx, t.rdb, ci.keys, args...)
-		return r, t.lost(ci, r)
+		return r, t.sales.lost(ci, r)
 	})
 	if err != nil {
 		return stock.Supply{}, err
@@ -222,7 +222,7 @@ func (t *RoomStock) repair(sale, item, room string) {
 		ctx, cancel := context.WithTimeout(context.Background(), repairTimeout)
 		defer cancel()
 		if err := t.Guard(ctx, sale, item, room); err != nil {
-			t.opts.Logger.WarnContext(ctx, "orders of an item need no turn of its waiting room", slog.String("sale", sale), slog.String("item", item), slog.Any("error", err))
+			t.logger.WarnContext(ctx, "orders of an item need no turn of its waiting room", slog.String("sale", sale), slog.String("item", item), slog.Any("error", err))
 		}
 	}()
 }
@@ -238,7 +238,7 @@ func (t *RoomStock) Unsettled(ctx context.Context, sale, item string) (bool, err
 	}
 	uncommitted, err := within(ctx, t.core, func(ctx context.Context) (int64, error) { return countOutbox(ctx, t.rdb, ci).Result() })
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		err = t.forgotten(ci)
+		err = t.sales.forgotten(ci)
 	}
 	if err != nil || uncommitted > 0 {
 		return true, err

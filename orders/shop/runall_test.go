@@ -60,17 +60,17 @@ func TestLostRepliesOfManyItems(t *testing.T) {
 		lost := &lostReplies{lose: tt.lose}
 		client := redis.NewClient(opts)
 		client.AddHook(lost)
-		c := &core{opts: Options{Namespace: "test"}, base: client}
+		w := &catalogWatch{core: &core{namespace: "test", base: client}}
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		sale := &listing{Sale: orders.Sale{ID: "sale", Epoch: 1}}
 		calls := make([]itemCall, items)
 		for i := range calls {
-			calls[i] = itemCall{c.newCachedItem(sale, &orders.Item{ID: fmt.Sprint("item-", i)}), []any{"run", 1, "", "0 me 0"}}
+			calls[i] = itemCall{w.newCachedItem(sale, &orders.Item{ID: fmt.Sprint("item-", i)}), []any{"run", 1, "", "0 me 0"}}
 		}
 		failed := 0
-		for _, reply := range c.runMany(t.Context(), lookScript, calls, tripTries, tt.giveUp) {
+		for _, reply := range w.runMany(t.Context(), lookScript, calls, tripTries, tt.giveUp) {
 			if word := reply.Text(); reply.Err() != nil {
 				failed++
 			} else if reply.Len() != 0 || word != "lost" {

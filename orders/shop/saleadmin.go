@@ -191,23 +191,6 @@ func (a *saleAdmin) RebuildSale(ctx context.Context, sale string) (orders.SaleSt
 
 const rebuildLook = 50 * time.Millisecond
 
-// lead runs fn as the sale's leader, for up to 25 seconds. It waits up to 10 seconds for another leader to finish.
-func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
-	const wait, work = 10 * time.Second, 25 * time.Second
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, wait+work) // so that fn has the time to do all that it has begun
-	defer cancel()
-	for {
-		led, err := rc.tryLead(ctx, sale, fn)
-		if led || err != nil {
-			return err
-		}
-		if !periodic.Pause(ctx, 20*time.Millisecond) || time.Since(began) > wait {
-			return fmt.Errorf("%w: another process has been changing sale %s for %v", orders.ErrUnavailable, sale, wait)
-		}
-	}
-}
-
 // introduce makes new items available, which cannot have orders yet, in the epoch in which they were stored. An item that
 // already has a leader is left to it: it may have orders by then.
 func (a *saleAdmin) introduce(ctx context.Context, stored orders.Sale, added []string) error {
@@ -229,34 +212,12 @@ func (a *saleAdmin) introduce(ctx context.Context, stored orders.Sale, added []s
 		}
 		calls = append(calls, itemCall{ci, append([]any{stored.Epoch, forgetAt(&l.Sale).UnixMilli()}, fields...)})
 	}
-	for _, reply := range a.runAll(ctx, introduceScript, calls) {
+	for _, reply := range a.sales.runAll(ctx, introduceScript, calls) {
 		if err := reply.Err(); err != nil {
 			return unavailable(err)
 		}
 	}
 	return nil
-}
-
-// definition returns the fields of the hash of an item that is new to a server.
-func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs serverRuns) ([]any, error) {
-	run, err := w.runOf(ctx, ci.keys[itemKey], runs)
-	if err != nil {
-		return nil, err
-	}
-	return append(ci.settings(), "server", run, "revision", ci.sale.Revision), nil
-}
-
-// settings returns the fields of an item's hash that the operator sets.
-func (ci *cachedItem) settings() []any {
-	return []any{
-		"switch", string(ci.sale.Switch),
-		"starts", ci.sale.StartsAt.UnixMilli(),
-		"ends", ci.sale.EndsAt.UnixMilli(),
-		"stock", ci.item.Stock,
-		"quota", ci.item.QuotaPerBuyer,
-		"in_flight_max", ci.item.InFlightMax,
-		"room", ci.item.Room,
-	}
 }
 
 // apply updates Redis and every process to the sale in the database. The change is already stored: if apply fails, the watch
@@ -273,24 +234,8 @@ func (a *saleAdmin) apply(ctx context.Context, sale string) (orders.SaleStatus, 
 		ci.forget()
 	}
 	a.notifier.publish(ctx, notification{Sales: true})
-	a.opts.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
+	a.logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
 	return a.sales.Sale(ctx, sale)
-}
-
-// configure updates items in Redis to the catalog's revision, and returns the errors in the same order.
-func (w *catalogWatch) configure(ctx context.Context, items []*cachedItem) []error {
-	calls := make([]itemCall, len(items))
-	for i, ci := range items {
-		calls[i] = itemCall{ci, append([]any{ci.sale.Revision, forgetAt(&ci.sale.Sale).UnixMilli()}, ci.settings()...)}
-	}
-	errs := make([]error, len(items))
-	for i, reply := range w.runAll(ctx, configureScript, calls) {
-		n := reply.Int()
-		if errs[i] = unavailable(reply.Err()); n < 0 {
-			errs[i] = w.forgotten(items[i])
-		}
-	}
-	return errs
 }
 
 // interruptedBy returns how def would shut the sale, which is open at a time of Redis' clock; nil if it would not, or is not open.

@@ -44,11 +44,11 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 			poke(w.replaced)
 		}
 		if err := w.readClock(ctx); err != nil && ctx.Err() == nil {
-			w.opts.Logger.WarnContext(ctx, "Redis' clock could not be read", slog.Any("error", err))
+			w.logger.WarnContext(ctx, "Redis' clock could not be read", slog.Any("error", err))
 		}
 		began := time.Now()
 		if err := w.loadCatalog(ctx); err != nil && ctx.Err() == nil {
-			w.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
+			w.logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
 		}
 		if took := time.Since(began); took > longReading {
 			defer periodic.Pause(ctx, min(time.Second, 9*took))
@@ -72,14 +72,14 @@ func (w *catalogWatch) watch(ctx context.Context) error {
 		case err == nil:
 			compared = c
 		case ctx.Err() == nil:
-			w.opts.Logger.WarnContext(ctx, "sales could not be compared with Redis", slog.Any("error", err))
+			w.logger.WarnContext(ctx, "sales could not be compared with Redis", slog.Any("error", err))
 		}
 		if errors.Is(err, errNoItem) {
 			return // Redis answered for no item
 		}
 		w.compared.Store(c.loaded)
 		if err := w.regressions.review(ctx, w.catalog.Load()); err != nil && ctx.Err() == nil {
-			w.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
+			w.logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
 		}
 	})
 }

@@ -28,31 +28,31 @@ const schemaAdvice = "Somebody changed the schema. Pause the sale if a constrain
 	"tidegate migrate. Rows that break a constraint since have to be corrected before: the other invariants show them."
 
 // watchSchema compares the schema until ctx ends, and reports what is missing as a condition.
-func (s *Service) watchSchema(ctx context.Context) error {
+func (a *verifier) watchSchema(ctx context.Context) error {
 	wait := schemaInterval // Open has compared it
 	for periodic.Pause(ctx, periodic.Jitter(wait)) {
-		wait = s.reviewSchema(ctx, wait)
+		wait = a.reviewSchema(ctx, wait)
 	}
 	return ctx.Err()
 }
 
 // reviewSchema compares the schema once, and returns how long to wait for the next time. wait is the result of the time before.
-func (s *Service) reviewSchema(ctx context.Context, wait time.Duration) time.Duration {
-	switch err := s.core.store.CheckSchema(ctx); {
+func (a *verifier) reviewSchema(ctx context.Context, wait time.Duration) time.Duration {
+	switch err := a.store.CheckSchema(ctx); {
 	case errors.Is(err, orders.ErrUnavailable):
 		return wait // what is known stays true
 	case err == nil:
 		if wait != schemaInterval {
-			s.core.opts.Logger.InfoContext(ctx, "the schema of the database is complete again")
+			a.logger.InfoContext(ctx, "the schema of the database is complete again")
 		}
-		s.core.conditions.clear(orders.CauseSchema)
+		a.conditions.clear(orders.CauseSchema)
 		return schemaInterval
 	default:
 		if wait != schemaMending {
-			s.core.opts.Logger.ErrorContext(ctx, "the schema of the database is not what it was at the start", slog.Any("error", err))
+			a.logger.ErrorContext(ctx, "the schema of the database is not what it was at the start", slog.Any("error", err))
 		}
 		parts, serves := describeSchema(err, func(d *migrations.Defect) string { return d.Part.String() }) // what is there instead may name a buyer
-		s.core.conditions.set(orders.Condition{Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves, Err: err})
+		a.conditions.set(orders.Condition{Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves, Err: err})
 		return schemaMending
 	}
 }

@@ -75,7 +75,6 @@ func (o Options) withDefaults() Options {
 	if o.Program == "" {
 		o.Program = filepath.Base(os.Args[0])
 	}
-	o.Measures = o.Measures.withDefaults()
 	return o
 }
 
@@ -92,6 +91,7 @@ func (o Options) validate() error {
 // Service accepts orders, reads them, and lets operators run sales. Every process of an installation has one. The zero value is
 // not usable; use Open. Safe for concurrent use.
 type Service struct {
+	opts        Options
 	core        core         // core.go, keys.go, durability.go: what all parts use
 	regressions regressions  // regress.go: detects that the database went back in time
 	sales       catalogWatch // catalog.go, salewatch.go, cacheditem.go, salestatus.go: the sales, in this process and in Redis
@@ -134,9 +134,9 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, queue Queue
 	if err := s.core.claim(ctx, true); err != nil {
 		return nil, err
 	}
-	switch err := CheckDurability(ctx, s.core.base, opts.Durability, s.core.opts.Logger); {
+	switch err := CheckDurability(ctx, s.core.base, opts.Durability, s.core.logger); {
 	case errors.Is(err, orders.ErrDurability) && opts.CommitOnly: // accepted orders have to be committed
-		s.core.opts.Logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
+		s.core.logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
 	case err != nil:
 		return nil, err
 	}
@@ -148,8 +148,10 @@ func newService(rdb *redisclient.Client, store storage.Store, queue tasks.Queue,
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{core: core{
-		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(), writer: rand.Text()[:10],
+	s := &Service{opts: opts, core: core{
+		namespace: opts.Namespace, timeout: opts.Timeout, logger: opts.Logger, tracer: opts.Tracer, measures: measures(opts.Measures).withDefaults(),
+		program: opts.Program, ephemeralRedis: opts.EphemeralRedis,
+		base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(), writer: rand.Text()[:10],
 		signals: newSignals(),
 	}}
 	c, remembered, waiters := &s.core, ledger.New(opts.MaxRemembered), newWaiters()
@@ -189,7 +191,7 @@ func newService(rdb *redisclient.Client, store storage.Store, queue tasks.Queue,
 // accepted orders to the queue, rebuilds sales that Redis lost, and, unless Options.AcceptOnly is set, commits orders, sweeps
 // the outbox and expires orders. When ctx ends it finishes the tasks in progress. Without it no order is accepted.
 func (s *Service) Run(ctx context.Context) error {
-	if s.core.opts.AcceptOnly {
+	if s.opts.AcceptOnly {
 		return s.runLoops(ctx)
 	}
 	// The worker stops first: its last commits need the loops.
@@ -213,10 +215,10 @@ func (s *Service) runLoops(ctx context.Context) error {
 	g.Go(func() error { return s.keeper.askForCommits(ctx) })
 	g.Go(func() error { return s.membership.sendHeartbeats(ctx) })
 	g.Go(func() error { return s.keeper.handOvers(ctx) })
-	g.Go(func() error { return s.watchSchema(ctx) })
+	g.Go(func() error { return s.verifier.watchSchema(ctx) })
 	g.Go(func() error { return s.enqueuer.enqueue(ctx) })
 	g.Go(func() error { return s.enqueuer.watchQueue(ctx) })
-	g.Go(func() error { return s.core.watchEviction(ctx) })
+	g.Go(func() error { return s.watchEviction(ctx) })
 	return ignoreCanceled(g.Wait())
 }
 

@@ -16,7 +16,6 @@ import (
 
 const (
 	sweepInterval = time.Second
-	sweepAge      = 5 * time.Second // Asynq itself finds a dead worker's tasks after one to two minutes
 	sweepBatches  = 4               // per item and turn: the sweeper supplements the queue and does not replace it
 	sweepPause    = 5 * time.Second // after a failed commit or reading, to spare a slow server
 )
@@ -30,7 +29,7 @@ func (w *worker) sweep(ctx context.Context) error {
 		}
 		items, _, err := w.sales.outboxes(ctx)
 		if err != nil && ctx.Err() == nil {
-			w.opts.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
+			w.logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
 			pausedUntil = time.Now().Add(sweepPause)
 		}
 		logged := make(map[string]bool) // a server of many items that refuses to write is one message
@@ -41,7 +40,7 @@ func (w *worker) sweep(ctx context.Context) error {
 			}
 			if !logged[err.Error()] {
 				logged[err.Error()] = true
-				w.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
+				w.logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 			}
 			if errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, errNotClaimed) { // the database is the same for all items
 				pausedUntil = time.Now().Add(sweepPause)
@@ -59,7 +58,7 @@ func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 		records := claimScript.Run(ctx, w.rdb, ci.keys, sweepAge.Milliseconds(), commitMax)
 		claimed, err := records.Len(), records.Err()
 		if errors.Is(err, redis.Nil) {
-			err = w.forgotten(ci)
+			err = w.sales.forgotten(ci)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNotClaimed, unavailable(err))
@@ -69,11 +68,11 @@ func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 			text, _ := records.Next().(string) // nil: the hash of accepted orders lacks it
 			r, err := orders.ParseReservation([]byte(text))
 			if errors.Is(err, orders.ErrLaterVersion) {
-				w.opts.Measures.NewerVersion(NewerRecord, 1)
+				w.measures.NewerVersion(newerRecord, 1)
 				continue
 			}
 			if err != nil {
-				w.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
+				w.logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 				continue
 			}
 			batch = append(batch, r)

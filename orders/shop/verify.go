@@ -226,7 +226,7 @@ func (a *verifier) readItems(ctx context.Context, items []*cachedItem, into map[
 		}
 		calls[i] = itemCall{ci, args}
 	}
-	for i, reply := range a.runMany(ctx, verifyScript, calls, 1, false) {
+	for i, reply := range a.sales.runMany(ctx, verifyScript, calls, 1, false) {
 		if unanswered(reply) { // the replies may be too long to arrive in time together
 			reply = verifyScript.Run(ctx, a.base, items[i].keysWithLead(), calls[i].args...)
 		}
@@ -244,7 +244,7 @@ func (a *verifier) readItems(ctx context.Context, items []*cachedItem, into map[
 
 // readItem reads an item's counts and reservations in a reply of verify.lua, and returns how many buyers it has.
 func (a *verifier) readItem(d redisscript.Reply, ci *cachedItem, b *verifiedItem) (buyers int, err error) {
-	if err := a.lost(ci, d); err != nil {
+	if err := a.sales.lost(ci, d); err != nil {
 		return 0, unavailable(err)
 	}
 	if d.Len() == 1 {
@@ -264,11 +264,6 @@ func (a *verifier) readItem(d redisscript.Reply, ci *cachedItem, b *verifiedItem
 	}
 	n := int(d.Int())
 	return n, unavailable(d.Err())
-}
-
-// withoutSentinel removes the sentinel of a list, or its value in a hash.
-func withoutSentinel(list []string) []string {
-	return slices.DeleteFunc(list, func(s string) bool { return s == "" || s == sentinel })
 }
 
 // readUnitsAndBuyers reads an item's returned units and buyers from Redis. It takes many round trips, between which the sale goes on:
@@ -312,7 +307,7 @@ func (a *verifier) scan(ci *cachedItem, read func(cursor uint64) *redis.ScanCmd,
 // collectionError returns the error of a command that reads a collection of an item.
 func (a *verifier) collectionError(ci *cachedItem, err error) error {
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return a.forgotten(ci)
+		return a.sales.forgotten(ci)
 	}
 	return unavailable(err)
 }

@@ -26,6 +26,8 @@ const (
 	verifyGather = time.Second
 	// schemaFor is how long a round, and the ones that follow at once, rely on one check of the schema. It costs more than a small sale.
 	schemaFor = verifyInterval / 2
+	// loadedLook is the pause between two looks whether the sales are loaded.
+	loadedLook = 20 * time.Millisecond
 	// verifyBefore is how long before its start a sale is first verified; it has no orders yet.
 	verifyBefore = time.Hour
 	// verifyAfter is how long after the last moment at which an order could expire a sale is still verified.
@@ -38,7 +40,7 @@ func VerifiedAt(s *orders.Sale, now time.Time) bool {
 }
 
 func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale string, checks []orders.Check, at time.Time)) error {
-	err := periodic.Until(ctx, readyLook, func() bool {
+	err := periodic.Until(ctx, loadedLook, func() bool {
 		_, known := a.clock.now()
 		return known && a.sales.catalog.Load().loaded
 	})
@@ -61,7 +63,7 @@ func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale stri
 				return nil
 			})
 			if err != nil && ctx.Err() == nil {
-				a.opts.Logger.WarnContext(ctx, "the sales could not be verified", slog.Any("error", err))
+				a.logger.WarnContext(ctx, "the sales could not be verified", slog.Any("error", err))
 			}
 			if verified {
 				return
@@ -102,7 +104,7 @@ func (a *verifier) lastRound(ctx context.Context, now time.Time) (r verifyRound)
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil && !errors.Is(err, redis.Nil) {
-		a.opts.Logger.DebugContext(ctx, "results of verifications could not be read", slog.Any("error", err))
+		a.logger.DebugContext(ctx, "results of verifications could not be read", slog.Any("error", err))
 	}
 	if r.Sales == nil || !now.Before(r.Until) {
 		return verifyRound{Sales: make(map[string]verifyResult)}
@@ -134,7 +136,7 @@ func (a *backgroundVerifier) verifySales(ctx context.Context, due []*listing, ro
 		case errors.Is(err, orders.ErrRecovering): // the process that recovers it logs that
 			continue
 		case err != nil:
-			a.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", l.ID), slog.Any("error", err))
+			a.logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", l.ID), slog.Any("error", err))
 			continue
 		}
 		now, _ := a.clock.now()
@@ -142,7 +144,7 @@ func (a *backgroundVerifier) verifySales(ctx context.Context, due []*listing, ro
 		round.Sales[l.ID] = verifyResult{now, broken}
 		a.report(l.ID, checks, time.Now())
 		for _, c := range broken {
-			a.opts.Logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", l.ID), slog.String("invariant", c.Invariant),
+			a.logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", l.ID), slog.String("invariant", c.Invariant),
 				slog.Int("breaches", c.Breaches), slog.String("detail", c.Detail), slog.String("advice", c.Advice))
 		}
 	}
@@ -155,7 +157,7 @@ func (a *backgroundVerifier) verifySales(ctx context.Context, due []*listing, ro
 		panic(err) // texts, times and numbers
 	}
 	if err := a.base.Set(ctx, a.verifyRoundKey(), text, max(round.Until.Sub(now), time.Second)).Err(); err != nil {
-		a.opts.Logger.DebugContext(ctx, "results of verifications could not be stored", slog.Any("error", err))
+		a.logger.DebugContext(ctx, "results of verifications could not be stored", slog.Any("error", err))
 		return
 	}
 	a.notifier.publish(ctx, notification{Verified: true})

@@ -39,7 +39,7 @@ func (w *worker) run(ctx context.Context) error {
 	g.Go(func() error { return w.lifecycle.expire(ctx) })
 	g.Go(func() error { return w.lifecycle.sweepReturns(ctx) })
 	err := w.enqueuer.queue.Work(ctx, tasks.Worker{
-		Queues: w.enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Woken: w.arrived, Logger: w.opts.Logger,
+		Queues: w.enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Woken: w.arrived, Logger: w.logger,
 		Delay: func(err error) time.Duration {
 			if errors.Is(err, orders.ErrLaterVersion) {
 				return laterDelay + rand.N(laterDelay)
@@ -76,7 +76,7 @@ func (w *worker) prove(ctx context.Context) error {
 			due = time.Now().Add(provedFor / 3)
 		case ctx.Err() == nil:
 			if !failed {
-				w.opts.Logger.ErrorContext(ctx, "the database does not let orders be committed", slog.Any("error", err))
+				w.logger.ErrorContext(ctx, "the database does not let orders be committed", slog.Any("error", err))
 			}
 			failed = true
 			w.conditions.set(orders.Condition{Cause: orders.CauseCommits, Detail: "the database does not let orders be committed", Err: err})
@@ -93,15 +93,15 @@ func (w *worker) handle(ctx context.Context, task tasks.Task) (err error) {
 	ctx, span := w.traceHandle(ctx, &task)
 	defer func() { endSpan(span, err) }()
 	if task.Type != taskType {
-		w.opts.Measures.NewerVersion(NewerTask, 1)
+		w.measures.NewerVersion(newerTask, 1)
 		return fmt.Errorf("%w: task %.40q", orders.ErrLaterVersion, task.Type)
 	}
 	list, damaged, later, err := orders.ParseReservations(task.Payload)
 	if later > 0 {
-		w.opts.Measures.NewerVersion(NewerRecord, later)
+		w.measures.NewerVersion(newerRecord, later)
 	}
 	if damaged > 0 || err != nil {
-		w.opts.Logger.ErrorContext(ctx, "a task has orders that cannot be read; the outbox has them", // the payload may name a buyer
+		w.logger.ErrorContext(ctx, "a task has orders that cannot be read; the outbox has them", // the payload may name a buyer
 			slog.String("task", task.ID), slog.Int("damaged", damaged), slog.Int("bytes", len(task.Payload)), slog.Any("error", err))
 	}
 	if err != nil {
@@ -139,6 +139,6 @@ func (w *worker) again(ctx context.Context, queue string, list []orders.Reservat
 	if w.enqueuer.put(ctx, failed, tasks.Task{Queue: queue}, retryDelay()) != nil {
 		return err // the whole task again
 	}
-	w.opts.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))
+	w.logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))
 	return nil
 }

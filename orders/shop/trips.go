@@ -1,0 +1,61 @@
+package shop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// perTrip is how many commands or scripts are sent in one round trip. Its timeout is meant for one answer: a slow server would never answer a
+// thousand in time, however often they are repeated.
+const perTrip = 100
+
+// fullAtOnce is perTrip for replies with uncommitted orders, of which an item may have thousands.
+const fullAtOnce = 16
+
+// loadChunk is how many rows a script, a scan or a statement of a recovery or a verification takes at once.
+const loadChunk = 1000
+
+// tripTries is how often a round trip is tried where it is one of many, or no request waits. Otherwise a server that is late once in a hundred round
+// trips would never have all items of a large sale.
+const tripTries = 5
+
+// triesFor returns how often a round trip for a request is tried that asks for n items.
+func triesFor(n int) int {
+	if n > perTrip {
+		return tripTries
+	}
+	return 1
+}
+
+// pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own. What gets no answer may be added and sent again.
+func (c *core) pipelined(ctx context.Context, n int, add func(p redis.Pipeliner, i int)) (err error) {
+	tries := triesFor(n)
+	for from := 0; from < n; from += perTrip {
+		for try := 1; ; try++ {
+			_, failed := c.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for i := from; i < min(from+perTrip, n); i++ {
+					add(p, i)
+				}
+				return nil
+			})
+			if notOfServer(failed) && try < tries && ctx.Err() == nil {
+				continue
+			}
+			if notOfServer(failed) {
+				tries = 1 // the server does not answer
+			}
+			err = cmp.Or(err, failed)
+			break
+		}
+	}
+	return err
+}
+
+// notOfServer reports whether an error is not the server's.
+func notOfServer(err error) bool {
+	var reply redis.Error
+	return err != nil && !errors.As(err, &reply)
+}
