@@ -4,10 +4,39 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop/internal/admin"
+	"github.com/tidegate/tidegate/orders/shop/internal/audit"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/reserve"
 )
 
 // The calls of a Service, each of which one of its parts does.
+
+type (
+	// An Attempt is a prepared request. Screen decides it from memory if that is certain, Reserve in Redis, and Replay finds the
+	// order of an earlier request with the same key; Remembered reports whether this process may have it.
+	Attempt = reserve.Attempt
+	// RoomStock is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
+	RoomStock = admin.RoomStock
+	// Ownership is what a database and a namespace in Redis store of each other. Its Err describes what does not fit.
+	Ownership = core.Ownership
+)
+
+// ReadOwnership reads what a database and a namespace store of each other. It changes nothing.
+func ReadOwnership(ctx context.Context, rdb redis.Cmdable, store Store, namespace string) (Ownership, error) {
+	return core.ReadOwnership(ctx, rdb, store, namespace)
+}
+
+// Adopt makes a database and a namespace in Redis belong together, whatever they belonged to. Processes of both should be stopped.
+func Adopt(ctx context.Context, rdb redis.Cmdable, store Store, namespace string) error {
+	return core.Adopt(ctx, rdb, store, namespace)
+}
+
+// VerifiedAt reports whether VerifyInBackground verifies the sale at a time.
+func VerifiedAt(s *orders.Sale, now time.Time) bool { return audit.VerifiedAt(s, now) }
 
 // Prepare checks a request without any I/O. It returns ErrInvalid, ErrUnknownSale, ErrUnknownItem, ErrUserRequired,
 // ErrKeyRequired, or ErrUnavailable until the sales are first loaded.
@@ -194,5 +223,5 @@ func (s *Service) Drain(ctx context.Context) error {
 
 // RoomStock returns the connection of waiting rooms with the sales.
 func (s *Service) RoomStock() *RoomStock {
-	return NewRoomStock(&s.core, &s.sales, &s.admin)
+	return admin.NewRoomStock(s.core, s.sales, s.admin)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
 )
 
 // Conditions returns every reason why this process cannot take or commit orders, or why accepted orders are in danger. It asks both
@@ -20,8 +21,8 @@ func (s *Service) Conditions(ctx context.Context) (list []orders.Condition) {
 	}
 	// Both stores, since an operator needs to see both, at once: neither uses up the other's time.
 	answered := make(chan error, 1)
-	go func() { answered <- s.core.store.Ping(ctx) }()
-	_, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.core.rdb.Ping(ctx).Result() })
+	go func() { answered <- s.core.Store.Ping(ctx) }()
+	_, err := core.Within(ctx, s.core, func(ctx context.Context) (string, error) { return s.core.Batched.Ping(ctx).Result() })
 	switch late := net.Error(nil); {
 	case errors.As(err, &late) && late.Timeout():
 		down(orders.CauseRedis, err, "Redis does not answer in time")
@@ -32,17 +33,17 @@ func (s *Service) Conditions(ctx context.Context) (list []orders.Condition) {
 		down(orders.CauseDatabase, err, "the database does not answer")
 	}
 	if list == nil {
-		if !s.sales.compared.Load() {
+		if !s.sales.Compared.Load() {
 			down(orders.CauseLoading, nil, "the sales are not loaded yet")
 		}
-		if _, ok := s.membership.lease.Held(time.Now()); !ok {
+		if _, ok := s.membership.Lease.Held(time.Now()); !ok {
 			down(orders.CauseLease, nil, "no heartbeat has reached the database for %v", liveness.LeaseFor)
 		}
-		if without := s.membership.uncommitted(); s.opts.AcceptOnly && without >= liveness.LeaseFor {
+		if without := s.membership.Uncommitted(); s.opts.AcceptOnly && without >= liveness.LeaseFor {
 			list = append(list, s.noWorker(ctx, without))
 		}
 	}
-	if err := s.regressions.regressionError(); err != nil {
+	if err := s.regressions.RegressionError(); err != nil {
 		down(orders.CauseRegress, err, "the database went back in time, and sales are being rebuilt")
 	}
 	if redis, database := s.ClockOffsets(); max(redis.Abs(), database.Abs(), (redis-database).Abs()) > clocksMost {
@@ -51,18 +52,18 @@ func (s *Service) Conditions(ctx context.Context) (list []orders.Condition) {
 			Detail: fmt.Sprintf("compared with this process, Redis' clock is %+.1f s off and the database's %+.1f s", redis.Seconds(), database.Seconds()),
 		})
 	}
-	return append(list, s.core.conditions.all()...)
+	return append(list, s.core.Conditions.All()...)
 }
 
 // noWorker describes that no worker has been known to commit for some time.
 func (s *Service) noWorker(ctx context.Context, without time.Duration) orders.Condition {
-	serves := without < commitsWithin
+	serves := without < core.CommitsWithin
 	detail := fmt.Sprintf("no worker has committed orders, or proved that it could, for %v", without.Truncate(time.Second))
 	if b, err := s.verifier.Backlog(ctx); err == nil && b.Orders > 0 {
 		detail += fmt.Sprintf("; orders that wait: %d, the oldest for %v", b.Orders, b.Oldest.Truncate(time.Second))
 	}
 	if serves {
-		detail += fmt.Sprintf("; new orders are accepted for %v more", (commitsWithin - without).Round(time.Second))
+		detail += fmt.Sprintf("; new orders are accepted for %v more", (core.CommitsWithin - without).Round(time.Second))
 	} else {
 		detail += "; no new orders are accepted"
 	}
@@ -75,7 +76,7 @@ const clocksMost = time.Second
 // ClockOffsets returns how far the clocks of Redis and the database are ahead of this process's, wrong by at most half a round trip; 0 before
 // they are first read.
 func (s *Service) ClockOffsets() (redis, database time.Duration) {
-	return s.core.clock.offset(), s.core.database.offset()
+	return s.core.Clock.Offset(), s.core.Database.Offset()
 }
 
 // Ready returns the reasons why the service cannot take or commit orders, each a *Condition, or nil.
@@ -109,7 +110,7 @@ func (s *Service) WaitReady(ctx context.Context) error {
 // error. Run must be running.
 func (s *Service) WaitLoaded(ctx context.Context) error {
 	for {
-		if _, ok := s.membership.lease.Held(time.Now()); ok && s.sales.compared.Load() {
+		if _, ok := s.membership.Lease.Held(time.Now()); ok && s.sales.Compared.Load() {
 			return nil
 		}
 		if !periodic.Pause(ctx, readyLook) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
 )
 
 // Durability is the guarantee that a reservation in Redis must have before the order is accepted. Each is a second copy beside
@@ -46,7 +47,7 @@ func (d Durability) validate() error {
 func CheckDurability(ctx context.Context, rdb redis.UniversalClient, want Durability, log *slog.Logger) error {
 	servers, err := inspect(ctx, rdb)
 	if err != nil {
-		return unavailable(err)
+		return core.Unavailable(err)
 	}
 	own := DurabilityFsync
 	for _, server := range servers {
@@ -206,7 +207,7 @@ func (s *Service) watchEviction(ctx context.Context) error {
 	return periodic.Woken(ctx, evictionInterval, nil, func() {
 		var mu sync.Mutex
 		var details []string
-		err := eachMaster(ctx, s.core.base, func(ctx context.Context, master *redis.Client) error {
+		err := eachMaster(ctx, s.core.Base, func(ctx context.Context, master *redis.Client) error {
 			k := keeping{addr: master.Options().Addr}
 			if err := k.readInfo(ctx, master, "memory", "stats"); err != nil {
 				return err
@@ -217,10 +218,10 @@ func (s *Service) watchEviction(ctx context.Context) error {
 			before[k.addr] = k.evicted
 			if lost := k.evicted - was; known && lost > 0 {
 				details = append(details, fmt.Sprintf("Redis has dropped %d keys because its memory is full", lost))
-				s.core.logger.ErrorContext(ctx, "Redis has dropped keys because its memory is full; sales that lost any are rebuilt: "+
+				s.core.Logger.ErrorContext(ctx, "Redis has dropped keys because its memory is full; sales that lost any are rebuilt: "+
 					"give it more memory, and set maxmemory-policy noeviction",
 					slog.String("addr", k.addr), slog.Int64("keys", lost))
-				poke(s.core.checkNow)
+				core.Poke(s.core.CheckNow)
 			}
 			if k.evicts != "" {
 				details = append(details, "Redis drops keys when its memory is full: maxmemory-policy is "+k.evicts)
@@ -229,9 +230,9 @@ func (s *Service) watchEviction(ctx context.Context) error {
 		})
 		switch {
 		case details != nil:
-			s.core.conditions.set(orders.Condition{Cause: orders.CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
+			s.core.Conditions.Set(orders.Condition{Cause: orders.CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
 		case err == nil:
-			s.core.conditions.clear(orders.CauseEviction)
+			s.core.Conditions.Clear(orders.CauseEviction)
 		}
 	})
 }

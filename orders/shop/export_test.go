@@ -8,46 +8,52 @@ import (
 
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop/internal/audit"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/lua"
+	"github.com/tidegate/tidegate/orders/shop/internal/reserve"
 )
 
 // NewService returns a service without any I/O.
 var NewService = newService
 
 // Commits marks the process as committing for an hour, for long tests without a worker.
-func (s *Service) Commits() { s.core.commits.Beat(time.Hour) }
+func (s *Service) Commits() { s.core.Commits.Beat(time.Hour) }
 
 // RunWorker runs the worker of a process that commits nothing.
-func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx) }
+func (s *Service) RunWorker(ctx context.Context) error { return s.worker.Run(ctx) }
 
 // CheckDurability is a part of Open.
 func (s *Service) CheckDurability(ctx context.Context) error {
-	return CheckDurability(ctx, s.core.base, s.opts.Durability, s.core.logger)
+	return CheckDurability(ctx, s.core.Base, s.opts.Durability, s.core.Logger)
 }
 
 // ReviewSchema compares the schema, as a process does once a minute.
-func (s *Service) ReviewSchema(ctx context.Context) { s.verifier.reviewSchema(ctx, schemaInterval) }
+func (s *Service) ReviewSchema(ctx context.Context) {
+	s.verifier.ReviewSchema(ctx, audit.SchemaInterval)
+}
 
 // Logger is that of the options.
-func (s *Service) Logger() *slog.Logger { return s.core.logger }
+func (s *Service) Logger() *slog.Logger { return s.core.Logger }
 
 // NewID makes ids without orders.
 func (s *Service) NewID(at time.Time, item int) orders.ID {
-	return s.sales.catalog.Load().ids.New(at, item)
+	return s.sales.Catalog.Load().IDs.New(at, item)
 }
 
 // Scripts are the scripts of the steps of a recovery, by name.
 var Scripts = map[string]*redisscript.Script{
-	"lead": leadScript, "seal": sealScript, "load": loadScript, "open": openScript, "drop": dropScript, "introduce": introduceScript,
+	"lead": lua.Lead, "seal": lua.Seal, "load": lua.Load, "open": lua.Open, "drop": lua.Drop, "introduce": lua.Introduce,
 }
 
 // LedKeys returns the keys of an item in one epoch, and that of its leader.
 func (s *Service) LedKeys(sale, item string, epoch int64) []string {
-	return append(s.core.itemKeys(sale, item, epoch), s.core.leadKey(sale, item))
+	return append(s.core.ItemKeys(sale, item, epoch), s.core.LeadKey(sale, item))
 }
 
 // RunReserve runs reserve.lua once, and returns its replies without the times.
 func (s *Service) RunReserve(ctx context.Context, list ...orders.Reservation) ([][]any, error) {
-	lists, err := s.reserver.runReserve(ctx, s.sales.inEpoch(list[0].Sale, list[0].Item, list[0].Epoch), list, modeNew)
+	lists, err := s.reserver.RunReserve(ctx, s.sales.InEpoch(list[0].Sale, list[0].Item, list[0].Epoch), list, reserve.ModeNew)
 	replies := make([][]any, len(lists))
 	for i, r := range lists {
 		for r.Len() > 0 {
@@ -61,21 +67,21 @@ func (s *Service) RunReserve(ctx context.Context, list ...orders.Reservation) ([
 }
 
 // Arrived returns the channel that receives when a task was enqueued after a pause.
-func (s *Service) Arrived() <-chan struct{} { return s.core.arrived }
+func (s *Service) Arrived() <-chan struct{} { return s.core.Arrived }
 
 // ReadClock records a server's time.
-func (s *Service) ReadClock(now time.Time) { s.core.clock.read(now.UnixMilli()) }
+func (s *Service) ReadClock(now time.Time) { s.core.Clock.Read(now.UnixMilli()) }
 
 // CommitsAgain reports whether this process would commit a committed order again if the database lost it.
 func (s *Service) CommitsAgain(id orders.ID) bool {
-	_, ok := s.keeper.ledger.Committed(id)
+	_, ok := s.keeper.Ledger.Committed(id)
 	return ok
 }
 
 // Remembered returns the records of the orders that this process remembers, by id.
 func (s *Service) Remembered() map[string]string {
 	records := make(map[string]string)
-	for _, r := range s.keeper.ledger.All() {
+	for _, r := range s.keeper.Ledger.All() {
 		records[r.ID.String()] = r.Record()
 	}
 	return records
@@ -83,6 +89,6 @@ func (s *Service) Remembered() map[string]string {
 
 // SuspectDatabase makes the process act as if the database were another server.
 func (s *Service) SuspectDatabase() {
-	s.regressions.servers.Add(1)
-	poke(s.core.checkNow)
+	s.regressions.Servers.Add(1)
+	core.Poke(s.core.CheckNow)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/asynqueue"
+	"github.com/tidegate/tidegate/orders/shop/internal/queue"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -34,8 +35,8 @@ func TestALostReplyOfTheQueueIsNoFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.enqueuer.enqueueTask(t.Context(), []offered{{r: orders.Reservation{ID: (&orders.IDKey{Key: []byte("key")}).New(time.Now(), 1), Sale: "s", Item: "i", Quantity: 1}}})
-	tasks, err := asynq.NewInspectorFromRedisClient(rdb.Queue()).ListPendingTasks(s.core.queueName(0))
+	s.enqueuer.EnqueueTask(t.Context(), []queue.Offered{{R: orders.Reservation{ID: (&orders.IDKey{Key: []byte("key")}).New(time.Now(), 1), Sale: "s", Item: "i", Quantity: 1}}})
+	tasks, err := asynq.NewInspectorFromRedisClient(rdb.Queue()).ListPendingTasks(s.core.QueueName(0))
 	if err != nil || len(tasks) != 1 || !lossy.lost.Load() {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}

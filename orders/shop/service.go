@@ -1,14 +1,7 @@
 package shop
 
-// A Service consists of parts (ADR 28), to which its calls in calls.go lead. A part has the state that only it changes, and refers to
-// the parts that it calls. newService makes them in the order of the struct: no part refers to a later one.
-//
-// An order goes from the reserver, which decides it, through the enqueuer, the worker and the committer to the notifier. The ledger
-// (ledger.go) is the copy of it that the process keeps meanwhile. Background loops start in Run; signals in core.go wake them.
-
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,18 +9,34 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 	"github.com/tidegate/tidegate/orders/internal/storage"
 	"github.com/tidegate/tidegate/orders/internal/tasks"
+	"github.com/tidegate/tidegate/orders/shop/internal/admin"
+	"github.com/tidegate/tidegate/orders/shop/internal/audit"
+	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
+	"github.com/tidegate/tidegate/orders/shop/internal/commit"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
 	"github.com/tidegate/tidegate/orders/shop/internal/ledger"
+	"github.com/tidegate/tidegate/orders/shop/internal/lua"
+	"github.com/tidegate/tidegate/orders/shop/internal/members"
+	"github.com/tidegate/tidegate/orders/shop/internal/queue"
+	"github.com/tidegate/tidegate/orders/shop/internal/reading"
+	"github.com/tidegate/tidegate/orders/shop/internal/recovery"
 	"github.com/tidegate/tidegate/orders/shop/internal/replica"
+	"github.com/tidegate/tidegate/orders/shop/internal/reserve"
 	"github.com/tidegate/tidegate/redisclient"
 )
+
+// A Service consists of parts (ADR 28), to which its calls in calls.go lead. A part has the state that only it changes, and refers to
+// the parts that it calls. newService makes them in the order of the struct: no part refers to a later one.
+//
+// An order goes from the reserver, which decides it, through the enqueuer, the worker and the committer to the notifier. The ledger
+// (ledger.go) is the copy of it that the process keeps meanwhile. Background loops start in Run; signals in core.go wake them.
 
 // Options of a Service.
 type Options struct {
@@ -91,22 +100,25 @@ func (o Options) validate() error {
 // Service accepts orders, reads them, and lets operators run sales. Every process of an installation has one. The zero value is
 // not usable; use Open. Safe for concurrent use.
 type Service struct {
-	opts        Options
-	core        core         // core.go, keys.go, durability.go: what all parts use
-	regressions regressions  // regress.go: detects that the database went back in time
-	sales       catalogWatch // catalog.go, salewatch.go, cacheditem.go, salestatus.go: the sales, in this process and in Redis
-	notifier    notifier     // notification.go: publishes changes, and receives those of other processes
-	enqueuer    enqueuer     // queue.go: puts accepted orders into the queue
-	reader      reader       // read.go, events.go: reads orders, and waits for their changes
-	membership  membership   // heartbeats.go: sends heartbeats, holds the lease and observes the other processes
-	reserver    reserver     // reserve.go, reservebatch.go: decides requests in memory, or with reserve.lua
-	committer   committer    // committer.go, lateorders.go: writes orders to the database, and clears the outbox
-	lifecycle   lifecycle    // lifecycle.go, returns.go, deadletter.go: pays, cancels, expires and replays orders, and returns their units
-	worker      worker       // worker.go, sweeper.go: takes orders from the queue and the outbox to the committer
-	keeper      keeper       // handover.go: commits what this process remembers: at a recovery, after a silence, at the end
-	recoverer   recoverer    // recoverer.go, recovery.go, load.go: rebuilds sales that Redis lost
-	admin       saleAdmin    // saleadmin.go: changes sales for operators
-	verifier    verifier     // verify*.go, schema.go, backlog.go: compares Redis, the database and its schema
+	opts    Options
+	core    *core.Core       // what all parts use
+	waiters *reading.Waiters // callers that wait for changes
+	turning *liveness.Pulse  // of the loop that hands orders over
+
+	regressions *catalog.Regressions // detects that the database went back in time
+	sales       *catalog.Watch       // the sales, in this process and in Redis
+	notifier    *reading.Notifier    // publishes changes, and receives those of other processes
+	enqueuer    *queue.Enqueuer      // puts accepted orders into the queue
+	reader      *reading.Reader      // reads orders, and waits for their changes
+	membership  *members.Membership  // sends heartbeats, holds the lease and observes the other processes
+	reserver    *reserve.Reserver    // decides requests in memory, or with reserve.lua
+	committer   *commit.Committer    // writes orders to the database, and clears the outbox
+	lifecycle   *commit.Lifecycle    // pays, cancels, expires and replays orders, and returns their units
+	worker      *commit.Worker       // takes orders from the queue and the outbox to the committer
+	keeper      *commit.Keeper       // commits what this process remembers: at a recovery, after a silence, at the end
+	recoverer   *recovery.Recoverer  // rebuilds sales that Redis lost
+	admin       *admin.Admin         // changes sales for operators
+	verifier    *audit.Verifier      // compares Redis, the database and its schema
 }
 
 type (
@@ -120,8 +132,8 @@ type (
 // database answer, that the database has the schema of package migrations, and that Redis provides Options.Durability. It
 // returns ErrUnavailable if a server does not answer, ErrDurability, ErrForeign unless the database and Redis belong together,
 // migrations.ErrOutdated, and *migrations.IncompleteError.
-func Open(ctx context.Context, rdb *redisclient.Client, store Store, queue Queue, opts Options) (*Service, error) {
-	s, err := newService(rdb, store, queue, opts)
+func Open(ctx context.Context, rdb *redisclient.Client, store Store, q Queue, opts Options) (*Service, error) {
+	s, err := newService(rdb, store, q, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -131,59 +143,51 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, queue Queue
 	if opts.EphemeralRedis { // it keeps nothing, and does not say how
 		return s, nil
 	}
-	if err := s.core.claim(ctx, true); err != nil {
+	if err := s.core.Claim(ctx, true); err != nil {
 		return nil, err
 	}
-	switch err := CheckDurability(ctx, s.core.base, opts.Durability, s.core.logger); {
+	switch err := CheckDurability(ctx, s.core.Base, opts.Durability, s.core.Logger); {
 	case errors.Is(err, orders.ErrDurability) && opts.CommitOnly: // accepted orders have to be committed
-		s.core.logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
+		s.core.Logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
 	case err != nil:
 		return nil, err
 	}
 	return s, nil
 }
 
-func newService(rdb *redisclient.Client, store storage.Store, queue tasks.Queue, opts Options) (*Service, error) {
+func newService(rdb *redisclient.Client, store storage.Store, q tasks.Queue, opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, core: core{
-		namespace: opts.Namespace, timeout: opts.Timeout, logger: opts.Logger, tracer: opts.Tracer, measures: measures(opts.Measures).withDefaults(),
-		program: opts.Program, ephemeralRedis: opts.EphemeralRedis,
-		base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(), writer: rand.Text()[:10],
-		signals: newSignals(),
-	}}
-	c, remembered, waiters := &s.core, ledger.New(opts.MaxRemembered), newWaiters()
-	s.regressions = regressions{core: c, ledger: remembered}
-	s.sales = catalogWatch{core: c, ledger: remembered, regressions: &s.regressions}
-	s.sales.catalog.Store(newCatalog(map[string]*listing{}, map[int]*cachedItem{}))
-	s.notifier = notifier{core: c, sales: &s.sales, ledger: remembered, waiters: waiters}
-	s.enqueuer = enqueuer{core: c, notifier: &s.notifier, queue: queue, offers: make(chan offered, 16_384)}
-	s.reader = reader{core: c, sales: &s.sales, ledger: remembered, waiters: waiters}
-	s.reader.reading = batch.New(statementMax, statementsAtOnce, s.reader.readBatch)
-	s.membership = membership{core: c, regressions: &s.regressions, turning: &s.keeper.turning, began: time.Now()}
-	s.reserver = reserver{core: c, sales: &s.sales, ledger: remembered, membership: &s.membership, reader: &s.reader, enqueuer: &s.enqueuer}
+	s := &Service{opts: opts, core: (&core.Core{
+		Namespace: opts.Namespace, Timeout: opts.Timeout, Logger: opts.Logger, Tracer: opts.Tracer, Measures: core.Measures(opts.Measures),
+		Program: opts.Program, EphemeralRedis: opts.EphemeralRedis,
+		Base: rdb.UniversalClient, Batched: rdb.Batched, Store: store, RunIDs: rdb.RunIDs,
+	}).Init()}
+	var replicas *replica.Waiter
 	if opts.Durability == DurabilityReplicated {
 		var err error
-		if s.reserver.replicas, err = replica.New(c.base, reserveScript, opts.Timeout); err != nil {
+		if replicas, err = replica.New(s.core.Base, lua.Reserve, opts.Timeout); err != nil {
 			return nil, err
 		}
 	}
-	s.committer = committer{core: c, sales: &s.sales, notifier: &s.notifier, reserver: &s.reserver}
-	s.committer.batches = batch.New(commitMax, committers, s.committer.flush).Weigh(commitMax, submission.orders)
-	s.lifecycle = lifecycle{core: c, sales: &s.sales, notifier: &s.notifier, reader: &s.reader}
-	s.lifecycle.paying = batch.New(statementMax, statementsAtOnce, s.lifecycle.payBatch)
-	s.lifecycle.cancelling = batch.New(statementMax, statementsAtOnce, s.lifecycle.cancelBatch)
-	s.worker = worker{core: c, sales: &s.sales, enqueuer: &s.enqueuer, committer: &s.committer, lifecycle: &s.lifecycle}
-	s.keeper = keeper{core: c, sales: &s.sales, ledger: remembered, notifier: &s.notifier, enqueuer: &s.enqueuer, committer: &s.committer}
-	s.recoverer = recoverer{
-		core: c, sales: &s.sales, regressions: &s.regressions, members: &s.membership, notifier: &s.notifier,
-		committer: &s.committer, leading: make(chan struct{}, 1),
-	}
-	s.admin = saleAdmin{core: c, sales: &s.sales, notifier: &s.notifier, recoverer: &s.recoverer}
-	s.verifier = verifier{core: c, sales: &s.sales, enqueuer: &s.enqueuer, notifier: &s.notifier}
-	s.core.runIDs.Notify(s.core.checkNow)
+	s.waiters, s.turning = reading.NewWaiters(), new(liveness.Pulse)
+	c, remembered := s.core, ledger.New(opts.MaxRemembered)
+	s.regressions = catalog.NewRegressions(c, remembered)
+	s.sales = catalog.NewWatch(c, remembered, s.regressions)
+	s.notifier = reading.NewNotifier(c, s.sales, remembered, s.waiters)
+	s.enqueuer = queue.New(c, s.notifier, q)
+	s.reader = reading.NewReader(c, s.sales, remembered, s.waiters)
+	s.membership = members.New(c, s.regressions, s.turning)
+	s.reserver = reserve.New(c, s.sales, remembered, s.membership, s.reader, s.enqueuer, replicas)
+	s.committer = commit.NewCommitter(c, s.sales, s.notifier, s.reserver)
+	s.lifecycle = commit.NewLifecycle(c, s.sales, s.notifier, s.reader)
+	s.worker = commit.NewWorker(c, s.sales, s.enqueuer, s.committer, s.lifecycle)
+	s.keeper = commit.NewKeeper(c, s.sales, remembered, s.notifier, s.enqueuer, s.committer, s.turning)
+	s.recoverer = recovery.New(c, s.sales, s.regressions, s.membership, s.notifier, s.committer)
+	s.admin = admin.New(c, s.sales, s.notifier, s.recoverer)
+	s.verifier = audit.New(c, s.sales, s.enqueuer, s.notifier)
 	return s, nil
 }
 
@@ -201,26 +205,26 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.runLoops(looping) })
 	g.Go(func() error {
 		defer stop()
-		return s.worker.run(ctx)
+		return s.worker.Run(ctx)
 	})
 	return g.Wait()
 }
 
 func (s *Service) runLoops(ctx context.Context) error {
-	s.keeper.turning.Beat(turn)
+	s.turning.Beat(commit.Turn)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.notifier.listen(ctx) })
-	g.Go(func() error { return s.sales.watch(ctx) })
-	g.Go(func() error { return s.recoverer.recoverSales(ctx) })
-	g.Go(func() error { return s.keeper.askForCommits(ctx) })
-	g.Go(func() error { return s.membership.sendHeartbeats(ctx) })
-	g.Go(func() error { return s.keeper.handOvers(ctx) })
-	g.Go(func() error { return s.verifier.watchSchema(ctx) })
-	g.Go(func() error { return s.enqueuer.enqueue(ctx) })
-	g.Go(func() error { return s.enqueuer.watchQueue(ctx) })
+	g.Go(func() error { return s.notifier.Listen(ctx) })
+	g.Go(func() error { return s.sales.Watch(ctx) })
+	g.Go(func() error { return s.recoverer.RecoverSales(ctx) })
+	g.Go(func() error { return s.keeper.AskForCommits(ctx) })
+	g.Go(func() error { return s.membership.SendHeartbeats(ctx) })
+	g.Go(func() error { return s.keeper.HandOvers(ctx) })
+	g.Go(func() error { return s.verifier.WatchSchema(ctx) })
+	g.Go(func() error { return s.enqueuer.Enqueue(ctx) })
+	g.Go(func() error { return s.enqueuer.WatchQueue(ctx) })
 	g.Go(func() error { return s.watchEviction(ctx) })
-	return ignoreCanceled(g.Wait())
+	return core.IgnoreCanceled(g.Wait())
 }
 
 // WakeWaiters wakes all callers that wait for an order, because the process is about to exit.
-func (s *Service) WakeWaiters() { s.reader.waiters.stop() }
+func (s *Service) WakeWaiters() { s.waiters.Stop() }

@@ -1,0 +1,92 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/errsummary"
+	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/lua"
+	"github.com/tidegate/tidegate/orders/shop/internal/queue"
+)
+
+const (
+	sweepInterval = time.Second
+	sweepBatches  = 4               // per item and turn: the sweeper supplements the queue and does not replace it
+	sweepPause    = 5 * time.Second // after a failed commit or reading, to spare a slow server
+)
+
+// sweep commits orders that have been in the outbox for sweepAge, until ctx ends.
+func (w *Worker) sweep(ctx context.Context) error {
+	var pausedUntil time.Time
+	return periodic.Woken(ctx, sweepInterval, nil, func() {
+		if time.Now().Before(pausedUntil) || w.Foreign.Load() {
+			return
+		}
+		items, _, err := w.Sales.Outboxes(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
+			pausedUntil = time.Now().Add(sweepPause)
+		}
+		logged := make(map[string]bool) // a server of many items that refuses to write is one message
+		for _, ci := range items {
+			err := w.sweepItem(ctx, ci)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			if !logged[err.Error()] {
+				logged[err.Error()] = true
+				w.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID), slog.Any("error", err))
+			}
+			if errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, errNotClaimed) { // the database is the same for all items
+				pausedUntil = time.Now().Add(sweepPause)
+				return
+			}
+		}
+	})
+}
+
+var errNotClaimed = errors.New("orders: the server of the item refuses to hand over its outbox")
+
+// sweepItem is one turn for one item. It returns errNotClaimed, or an error of the commits.
+func (w *Worker) sweepItem(ctx context.Context, ci *catalog.Item) error {
+	for range sweepBatches {
+		records := lua.Claim.Run(ctx, w.Batched, ci.Keys, queue.SweepAge.Milliseconds(), CommitMax)
+		claimed, err := records.Len(), records.Err()
+		if errors.Is(err, redis.Nil) {
+			err = w.Sales.Forgotten(ci)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNotClaimed, core.Unavailable(err))
+		}
+		batch := make([]orders.Reservation, 0, claimed)
+		for records.Len() > 0 {
+			text, _ := records.Next().(string) // nil: the hash of accepted orders lacks it
+			r, err := orders.ParseReservation([]byte(text))
+			if errors.Is(err, orders.ErrLaterVersion) {
+				w.Measures.NewerVersion(core.NewerRecord, 1)
+				continue
+			}
+			if err != nil {
+				w.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID), slog.Any("error", err))
+				continue
+			}
+			batch = append(batch, r)
+		}
+		if err := errsummary.Join(w.Committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
+			return err
+		}
+		if claimed < CommitMax {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/tasks"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/reading"
+)
+
+// TaskType is the version of a task, which is a list of orders: a worker leaves other types to later workers.
+const TaskType = "orders:commit"
+
+const TaskMax = 500 // orders of a task
+
+// gatherFor is how long a process rests after each task, while the orders of the next one arrive: a task costs as much CPU time as
+// several orders. An order that arrives after a rest does not wait. The others are committed up to so much later, which is little
+// beside the time to their commit.
+const gatherFor = 3 * time.Millisecond
+
+// enqueueTimeout is for one attempt, of two.
+const enqueueTimeout = time.Second
+
+// SweepAge is how old an order in the outbox is when the sweeper takes it. Asynq itself finds a dead worker's tasks after one to two minutes.
+const SweepAge = 5 * time.Second
+
+// Offered is a reservation on its way into the queue.
+type Offered struct {
+	R    orders.Reservation
+	from trace.SpanContext // of the request that reserved or repeated the order
+}
+
+// Enqueuer hands accepted orders to the queue.
+type Enqueuer struct {
+	*core.Core
+	Notifier *reading.Notifier
+	Queue    tasks.Queue
+	Offers   chan Offered
+	enqueued atomic.Int64 // when this process enqueued last, Unix nanoseconds
+}
+
+// New returns the part, which puts tasks into q.
+func New(c *core.Core, notifier *reading.Notifier, q tasks.Queue) *Enqueuer {
+	return &Enqueuer{Core: c, Notifier: notifier, Queue: q, Offers: make(chan Offered, 16_384)}
+}
+
+// Offer hands a reservation to enqueue. If that cannot keep up, the sweeper finds it in the outbox.
+func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
+	select {
+	case e.Offers <- Offered{r, from}:
+	default:
+	}
+}
+
+// Enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent, and
+// during the rest after it, form the next.
+func (e *Enqueuer) Enqueue(ctx context.Context) error {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for {
+		var batch []Offered
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case o := <-e.Offers:
+			batch = append(batch, o)
+		}
+		select {
+		case <-ctx.Done(): // the outbox has the orders
+			return ctx.Err()
+		case <-rest.C:
+		}
+		for more := true; more && len(batch) < TaskMax; {
+			select {
+			case o := <-e.Offers:
+				batch = append(batch, o)
+			default:
+				more = false
+			}
+		}
+		e.EnqueueTask(ctx, batch)
+		rest.Reset(gatherFor)
+	}
+}
+
+// EnqueueTask leaves failures to the sweeper: perhaps only the reply was lost, and the outbox has the orders in any case.
+func (e *Enqueuer) EnqueueTask(ctx context.Context, batch []Offered) {
+	list := make([]orders.Reservation, len(batch))
+	for i := range batch {
+		list[i] = batch[i].R
+	}
+	id, queue := uuid.NewString(), e.QueueName(int(list[0].ID[15])%e.Queue.Spread())
+	spans, headers := e.traceEnqueue(ctx, batch, id, queue)
+	err := e.putWithin(ctx, list, tasks.Task{Queue: queue, ID: id, Headers: headers})
+	if err != nil && ctx.Err() == nil { // the connection may be dead, and is replaced
+		err = e.putWithin(ctx, list, tasks.Task{Queue: queue, ID: id, Headers: headers})
+	}
+	for _, span := range spans {
+		core.EndSpan(span, err)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
+	}
+	e.wakeWorkers(ctx)
+}
+
+// putWithin bounds the time for which one connection holds up the tasks of all sales.
+func (e *Enqueuer) putWithin(ctx context.Context, list []orders.Reservation, t tasks.Task) error {
+	ctx, cancel := context.WithTimeout(ctx, enqueueTimeout)
+	defer cancel()
+	return e.Put(ctx, list, t, 0)
+}
+
+// Put adds a task with a list of orders.
+func (e *Enqueuer) Put(ctx context.Context, list []orders.Reservation, t tasks.Task, delay time.Duration) error {
+	t.Type, t.Payload = TaskType, []byte("[")
+	for i := range list {
+		if i > 0 {
+			t.Payload = append(t.Payload, ',')
+		}
+		t.Payload = list[i].AppendRecord(t.Payload)
+	}
+	t.Payload = append(t.Payload, ']')
+	return e.Queue.Put(ctx, t, delay)
+}
+
+// wakeWorkers wakes idle workers. Workers that found a task within tasks.Pause look for others anyway.
+func (e *Enqueuer) wakeWorkers(ctx context.Context) {
+	now := time.Now().UnixNano()
+	if before := e.enqueued.Swap(now); now-before > int64(tasks.Pause/2) {
+		e.Notifier.Publish(ctx, reading.Notification{Queued: true})
+	}
+}
+
+const queueInterval = 5 * time.Second
+
+// WatchQueue reports a queue that this process cannot use, until ctx ends: every order would wait for the sweeper.
+func (e *Enqueuer) WatchQueue(ctx context.Context) error {
+	var logged string
+	return periodic.Woken(ctx, queueInterval, nil, func() {
+		looking, cancel := context.WithTimeout(ctx, enqueueTimeout)
+		defer cancel()
+		_, err := e.Queued(looking)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			logged = ""
+			e.Conditions.Clear(orders.CauseQueue)
+			return
+		}
+		e.Conditions.Set(orders.Condition{Cause: orders.CauseQueue, Detail: "the task queue cannot be used; the sweeper commits orders after " + SweepAge.String(), Serves: true, Err: err})
+		if logged != err.Error() {
+			logged = err.Error()
+			e.Logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", SweepAge),
+				slog.Any("queues", e.Queues()), slog.Any("error", err))
+		}
+	})
+}
+
+func (e *Enqueuer) Queues() []string {
+	names := make([]string, e.Queue.Spread())
+	for i := range names {
+		names[i] = e.QueueName(i)
+	}
+	return names
+}
+
+func (e *Enqueuer) InProgress(ctx context.Context) (int, error) {
+	counts, err := e.Queued(ctx)
+	return counts[tasks.Active], err
+}
+
+// Queued counts the tasks of all sales by state.
+func (e *Enqueuer) Queued(ctx context.Context) (map[string]int, error) {
+	counts, err := e.Queue.Tasks(ctx, e.Queues())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", orders.ErrQueue, err)
+	}
+	return counts, nil
+}

@@ -1,0 +1,320 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/internal/redisscript"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
+	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/ledger"
+	"github.com/tidegate/tidegate/orders/shop/internal/members"
+	"github.com/tidegate/tidegate/orders/shop/internal/queue"
+	"github.com/tidegate/tidegate/orders/shop/internal/reading"
+	"github.com/tidegate/tidegate/orders/shop/internal/replica"
+)
+
+const (
+	maxUser   = 255 // characters
+	maxKey    = 255
+	minSecret = 22 // of a key that identifies its buyer: 128 random bits in base64
+
+	retryCapacity = time.Second // in-flight orders are committed within moments
+)
+
+// Attempt is a valid request for an order that is not decided yet. Use it in one goroutine, for one order.
+type Attempt struct {
+	reserver   *Reserver
+	cachedItem *catalog.Item
+	quantity   int
+	user       string
+	buyer, key string // hashes; key is empty without an Idempotency-Key
+}
+
+// Reserver decides requests for orders.
+type Reserver struct {
+	*core.Core
+	Sales      *catalog.Watch
+	Ledger     *ledger.Ledger
+	Membership *members.Membership
+	Reader     *reading.Reader
+	Enqueuer   *queue.Enqueuer
+	Replicas   *replica.Waiter // for reservations that wait for a replica; nil when none does
+}
+
+// New returns the part. replicas is nil unless reservations have to be in a replica.
+func New(
+	c *core.Core, sales *catalog.Watch, l *ledger.Ledger, membership *members.Membership, reader *reading.Reader, enqueuer *queue.Enqueuer,
+	replicas *replica.Waiter,
+) *Reserver {
+	return &Reserver{Core: c, Sales: sales, Ledger: l, Membership: membership, Reader: reader, Enqueuer: enqueuer, Replicas: replicas}
+}
+
+func (rs *Reserver) Place(ctx context.Context, req orders.Request) (orders.Outcome, error) {
+	if req.Quantity == 0 {
+		req.Quantity = 1
+	}
+	a, err := rs.Prepare(req)
+	if err != nil {
+		return orders.Outcome{}, err
+	}
+	if out, decided := a.Screen(); decided {
+		return out, nil
+	}
+	return a.Reserve(ctx)
+}
+
+func (rs *Reserver) Prepare(req orders.Request) (*Attempt, error) {
+	sale, err := rs.Sales.Listing(req.Sale)
+	if err != nil {
+		return nil, err
+	}
+	ci, ok := sale.Cached[req.Item]
+	if !ok {
+		return nil, orders.ErrUnknownItem
+	}
+	if req.Quantity < 1 || req.Quantity > orders.MaxQuota {
+		return nil, failure.At(orders.ErrInvalid, "Quantity", "is %d, and must be from 1 to %d", req.Quantity, orders.MaxQuota)
+	}
+	if err := core.Printable("Key", req.Key, maxKey); err != nil {
+		return nil, err
+	}
+	if err := core.Printable("User", req.User, maxUser); err != nil {
+		return nil, err
+	}
+	a := &Attempt{reserver: rs, cachedItem: ci, quantity: req.Quantity, user: req.User}
+	if req.Key != "" {
+		a.key = core.HashOf(sale.Salt, core.HashKey, req.Key)
+	}
+	switch {
+	case req.User != "":
+		a.buyer = core.HashOf(sale.Salt, core.HashUser, req.User)
+		if req.Key == "" && ci.Item.QuotaPerBuyer > 1 {
+			return nil, orders.ErrKeyRequired
+		}
+	case sale.RequiresUser:
+		return nil, orders.ErrUserRequired
+	case req.Key == "":
+		return nil, orders.ErrKeyRequired
+	default:
+		// An anonymous request: only the key distinguishes buyers, and whoever has it has the order.
+		if n := utf8.RuneCountInString(req.Key); n < minSecret {
+			return nil, failure.At(orders.ErrInvalid, "Key", "has %d characters, and without a user must have %d to %d that cannot be guessed, "+
+				"such as a random UUID: whoever has the key has the order", n, minSecret, maxKey)
+		}
+		a.buyer = a.key
+	}
+	return a, nil
+}
+
+// Screen decides from this process's memory, without Redis, if that is certain: with the order that the buyer already has, or
+// with a refusal. decided is false when the admission rules, and then Reserve, have to decide.
+func (a *Attempt) Screen() (out orders.Outcome, decided bool) {
+	if o, what, ok := a.reserver.Ledger.Held(a.identity()); ok {
+		switch {
+		case what == ledger.Committed, what == ledger.Pending && !(a.reserver.Reader.JustAccepted(o) && a.promised()):
+			return orders.Outcome{}, false
+		case o.Quantity != a.quantity:
+			return orders.Outcome{Reason: orders.ReasonKeyReused, Order: o}, true
+		}
+		return orders.Outcome{Order: o, Replayed: true}, true
+	}
+	now, known := a.reserver.Clock.Now()
+	g := a.cachedItem.Snapshot.Load()
+	if !known || a.cachedItem.Holds(a.buyer) {
+		return orders.Outcome{}, false
+	}
+	reason, wait := catalog.Refusal(&a.cachedItem.Sale.Sale, g, now)
+	if reason == "" {
+		return orders.Outcome{}, false
+	}
+	a.reserver.Sales.RefreshSnapshot(a.cachedItem, g)
+	return orders.Outcome{Reason: reason, RetryAfter: wait}, true
+}
+
+// Remembered reports whether this process remembers an order that the request repeats. The order may have changed elsewhere.
+func (a *Attempt) Remembered() bool {
+	_, _, ok := a.reserver.Ledger.Held(a.identity())
+	return ok
+}
+
+// Replay returns the order that the request repeats, in its current state, and reserves nothing. found is false if neither this
+// process nor Redis has one. Its errors are those of Reserve. It also continues when ctx is cancelled.
+func (a *Attempt) Replay(ctx context.Context) (out orders.Outcome, found bool, err error) {
+	out, err = a.decide(ctx, modeRepeat)
+	return out, err == nil && (out.Replayed || out.Reason == orders.ReasonKeyReused), err
+}
+
+// Reserve decides in one script. It returns ErrUnavailable when Redis did not answer in time: the reservation may have
+// happened, and repeating it with the same key shows whether it did. ErrRecovering is the same for a sale that is being
+// rebuilt. A decision in flight continues when ctx is cancelled.
+func (a *Attempt) Reserve(ctx context.Context) (orders.Outcome, error) { return a.decide(ctx, ModeNew) }
+
+func (a *Attempt) decide(ctx context.Context, mode ReserveMode) (out orders.Outcome, err error) {
+	ctx, span := a.trace(ctx, mode)
+	defer func() { a.reserver.endReserve(span, &out, err) }()
+	rs, ci := a.reserver, a.cachedItem
+	if rs.Over(&ci.Sale.Sale) {
+		return orders.Outcome{Reason: orders.ReasonEnded}, nil
+	}
+	out, ok, err := a.recall(ctx)
+	if ok {
+		return out, err
+	}
+	lapsed := errors.Is(err, core.ErrLeaseLapsed)
+	if lapsed {
+		mode = modeRepeat
+	}
+	if rs.Foreign.Load() {
+		return orders.Outcome{}, core.ErrForeign
+	}
+	term, ok := rs.Membership.Lease.Held(time.Now())
+	if !ok {
+		return orders.Outcome{}, core.ErrNoLease
+	}
+	if !rs.Membership.Committed() && mode != modeRepeat {
+		return orders.Outcome{}, core.ErrNoWorker
+	}
+	generation, err := rs.Sales.Verified(ctx, ci)
+	if err != nil {
+		return orders.Outcome{}, err
+	}
+	if !rs.Ledger.Acquire() {
+		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryCapacity}, nil
+	}
+	began := time.Now()
+	at, _ := rs.Clock.Now()
+	c := &reserveCall{
+		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(rs.Timeout),
+		from: trace.SpanContextFromContext(ctx),
+		r: orders.Reservation{
+			ID: rs.Sales.Catalog.Load().IDs.New(at, ci.Item.Number), Epoch: ci.Sale.Epoch, Sale: ci.Sale.ID, Item: ci.Item.ID,
+			Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
+		},
+	}
+	if until, ok := ctx.Deadline(); ok && until.Before(c.deadline) {
+		c.deadline = until
+	}
+	d, err := rs.reserve(ctx, c)
+	rs.Measures.Reserved(time.Since(began))
+	switch {
+	case err != nil:
+		return orders.Outcome{}, err
+	case d.Held != "":
+		return a.replay(ctx, d.Held)
+	case lapsed && d.Out.Reason == "" && !d.Out.Replayed: // Redis does not have it; it is about to be handed over
+		return orders.Outcome{}, core.ErrLeaseLapsed
+	}
+	failpoint.Hit(failpoint.BeforeAnswer)
+	if !d.Out.Replayed {
+		return d.Out, nil
+	}
+	o, err := rs.Reader.Newest(ctx, d.Out.Order)
+	if err != nil {
+		return orders.Outcome{}, err
+	}
+	return a.replayed(o)
+}
+
+// recall returns an order that this process remembers, in its state in the database. An order that the database does not have
+// is returned from memory only during the lease in which it was accepted. Later, recall returns errLeaseLapsed, and Redis has
+// to be asked whether it still has the order: the sale may have been recovered without this process, and another process may
+// have given the buyer another order.
+func (a *Attempt) recall(ctx context.Context) (out orders.Outcome, ok bool, err error) {
+	o, what, known := a.reserver.Ledger.Held(a.identity())
+	if !known || o.Quantity != a.quantity {
+		return orders.Outcome{}, false, nil
+	}
+	switch stored, err := a.reserver.Reader.Stored(ctx, o.ID); {
+	case err == nil && (stored.Status.OwnsUnits() || a.key != ""): // otherwise Redis decides whether the buyer may order again
+		out, err = a.replayed(stored)
+		return out, true, err
+	case errors.Is(err, orders.ErrUnknownOrder) && what == ledger.Pending:
+		if !a.promised() {
+			return orders.Outcome{}, false, core.ErrLeaseLapsed
+		}
+		return orders.Outcome{Order: o, Replayed: true}, true, nil
+	}
+	return orders.Outcome{}, false, nil
+}
+
+// promised reports whether the pending order that the request repeats was accepted in the lease that the process holds now.
+func (a *Attempt) promised() bool {
+	term, ok := a.reserver.Membership.Lease.Held(time.Now())
+	return ok && a.reserver.Ledger.Promised(a.identity(), term)
+}
+
+func (a *Attempt) identity() ledger.Identity {
+	return ledger.Identity{Item: a.cachedItem.Item.Number, Buyer: a.buyer, Key: a.key}
+}
+
+// decodeRefusal decodes the rest of a refusal.
+func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (orders.Outcome, error) {
+	out := orders.Outcome{Reason: orders.Reason(word)}
+	switch out.Reason {
+	case orders.ReasonKeyReused, orders.ReasonQuotaPerBuyer:
+		if out.Reason == orders.ReasonQuotaPerBuyer {
+			out.Quota = a.cachedItem.Item.QuotaPerBuyer
+		}
+		// A buyer who asks for more than the quota at once holds none yet.
+		if id := d.Text(); id != "" {
+			var err error
+			if out.Order.ID, err = orders.ParseID(id); err != nil {
+				return orders.Outcome{}, fmt.Errorf("%w: %s names an order that has no id", orders.ErrUnavailable, word)
+			}
+		}
+	case orders.ReasonNotStarted:
+		if starts := d.Int(); starts > 0 {
+			now, _ := a.reserver.Clock.Now()
+			out.RetryAfter = time.UnixMilli(starts).Sub(now)
+		}
+	case orders.ReasonAtCapacity:
+		out.RetryAfter = retryCapacity
+	case orders.ReasonNotEnough:
+		out.Free = free
+	case orders.ReasonSoldOut, orders.ReasonPaused, orders.ReasonEnded:
+	case orders.ReasonTurnRequired:
+		out.Room = a.cachedItem.Item.Room
+	default:
+		return orders.Outcome{}, fmt.Errorf("%w: reserve replied %.40q", orders.ErrUnavailable, word)
+	}
+	switch out.Reason {
+	case orders.ReasonNotStarted, orders.ReasonSoldOut, orders.ReasonPaused, orders.ReasonEnded:
+		a.reserver.Sales.RefreshSnapshot(a.cachedItem, nil) // so that the next ones are refused from memory
+	}
+	return out, core.Unavailable(d.Err())
+}
+
+// replay answers with the committed order that holds the identity.
+func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, error) {
+	id, err := orders.ParseID(held)
+	if err != nil {
+		return orders.Outcome{}, fmt.Errorf("%w: held order %.40q", orders.ErrUnavailable, held)
+	}
+	o, err := a.reserver.Reader.Stored(ctx, id)
+	if errors.Is(err, orders.ErrUnknownOrder) {
+		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.user).String()))
+		return orders.Outcome{}, fmt.Errorf("%w: the order is nowhere", orders.ErrUnavailable)
+	} else if err != nil {
+		return orders.Outcome{}, err
+	}
+	return a.replayed(o)
+}
+
+// replayed returns an order in its current state.
+func (a *Attempt) replayed(o orders.Order) (orders.Outcome, error) {
+	a.reserver.Ledger.Learn(a.identity(), o)
+	if !o.Status.OwnsUnits() && a.key == "" {
+		return orders.Outcome{}, fmt.Errorf("%w: the order has ended, and its buyer is about to be free to order again", orders.ErrUnavailable)
+	}
+	return orders.Outcome{Order: o, Replayed: true}, nil
+}
