@@ -162,7 +162,7 @@ func (ld *loader) buyers(ctx context.Context) ([]any, error) {
 		if text, _ := found[i].(string); !ok && text != "" {
 			e = catalog.ParseBuyerEntry(text)
 		}
-		e = catalog.BuyerEntry{Units: e.Units + h.Quantity, strings.TrimPrefix(e.IDs+" "+h.ID.String(), IDs: " ")}
+		e = catalog.BuyerEntry{Units: e.Units + h.Quantity, IDs: strings.TrimPrefix(e.IDs+" "+h.ID.String(), " ")}
 		entries[h.BuyerHash] = e
 		list = append(list, h.BuyerHash, strconv.Itoa(e.Units)+" "+e.IDs)
 	}
