@@ -27,14 +27,14 @@ const longOver = 24 * time.Hour
 // Admin changes sales for operators.
 type Admin struct {
 	*core.Core
-	Sales     *catalog.Watch
-	Notifier  *reading.Notifier
-	Recoverer *recovery.Recoverer
+	sales     *catalog.Watch
+	notifier  *reading.Notifier
+	recoverer *recovery.Recoverer
 }
 
 // New returns the part.
 func New(c *core.Core, sales *catalog.Watch, notifier *reading.Notifier, recoverer *recovery.Recoverer) *Admin {
-	return &Admin{Core: c, Sales: sales, Notifier: notifier, Recoverer: recoverer}
+	return &Admin{Core: c, sales: sales, notifier: notifier, recoverer: recoverer}
 }
 
 func (a *Admin) PutSale(ctx context.Context, d orders.Definition) (status orders.SaleStatus, created bool, err error) {
@@ -50,7 +50,7 @@ func (a *Admin) PutSale(ctx context.Context, d orders.Definition) (status orders
 	}
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
-	err = a.Recoverer.Lead(ctx, def.ID, func(ctx context.Context) error {
+	err = a.recoverer.Lead(ctx, def.ID, func(ctx context.Context) error {
 		if !d.Force {
 			if err := a.undisrupted(ctx, &def); err != nil {
 				return err
@@ -145,14 +145,14 @@ func (a *Admin) ordered(ctx context.Context, sale string) (bool, error) {
 	if err != nil || len(found) > 0 {
 		return len(found) > 0, err
 	}
-	l, err := a.Sales.Reread(ctx, sale)
+	l, err := a.sales.Reread(ctx, sale)
 	if err != nil {
 		return false, err
 	}
 	for _, ci := range l.Cached {
 		ci.Forget()
 	}
-	status, err := a.Sales.Sale(ctx, sale)
+	status, err := a.sales.Sale(ctx, sale)
 	for _, it := range status.Items {
 		if free, ok := status.Free[it.ID]; ok && free < it.Stock {
 			return true, err
@@ -175,7 +175,7 @@ func (a *Admin) SetSwitch(ctx context.Context, sale string, to orders.Switch) (o
 }
 
 func (a *Admin) RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error) {
-	before, err := a.Sales.Reread(ctx, sale)
+	before, err := a.sales.Reread(ctx, sale)
 	if err != nil {
 		return orders.SaleStatus{}, err
 	}
@@ -187,9 +187,9 @@ func (a *Admin) RebuildSale(ctx context.Context, sale string) (orders.SaleStatus
 	}
 	a.Suspects.Add(sale, before.Epoch)
 	for {
-		l, err := a.Sales.Reread(ctx, sale)
+		l, err := a.sales.Reread(ctx, sale)
 		if err == nil && l.Epoch > before.Epoch {
-			if status, err := a.Sales.Sale(ctx, sale); err == nil && status.State != orders.StateRecovering {
+			if status, err := a.sales.Sale(ctx, sale); err == nil && status.State != orders.StateRecovering {
 				return status, nil
 			}
 		}
@@ -216,13 +216,13 @@ func (a *Admin) introduce(ctx context.Context, stored orders.Sale, added []strin
 			continue
 		}
 		ci := catalog.NewItem(a.Core, l, &l.Items[i])
-		fields, err := a.Sales.Definition(ctx, ci, runs)
+		fields, err := a.sales.Definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
 		calls = append(calls, catalog.Call{Item: ci, Args: append([]any{stored.Epoch, core.ForgetAt(&l.Sale).UnixMilli()}, fields...)})
 	}
-	for _, reply := range a.Sales.RunAll(ctx, lua.Introduce, calls) {
+	for _, reply := range a.sales.RunAll(ctx, lua.Introduce, calls) {
 		if err := reply.Err(); err != nil {
 			return core.Unavailable(err)
 		}
@@ -233,19 +233,19 @@ func (a *Admin) introduce(ctx context.Context, stored orders.Sale, added []strin
 // apply updates Redis and every process to the sale in the database. The change is already stored: if apply fails, the watch
 // over the sales repeats it.
 func (a *Admin) apply(ctx context.Context, sale string) (orders.SaleStatus, error) {
-	l, err := a.Sales.Reread(ctx, sale)
+	l, err := a.sales.Reread(ctx, sale)
 	if err != nil {
 		return orders.SaleStatus{}, err
 	}
-	if _, err := a.Sales.Compare(ctx, l.All()...); err != nil {
+	if _, err := a.sales.Compare(ctx, l.All()...); err != nil {
 		return orders.SaleStatus{}, err
 	}
 	for _, ci := range l.Cached {
 		ci.Forget()
 	}
-	a.Notifier.Publish(ctx, reading.Notification{Sales: true})
+	a.notifier.Publish(ctx, reading.Notification{Sales: true})
 	a.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
-	return a.Sales.Sale(ctx, sale)
+	return a.sales.Sale(ctx, sale)
 }
 
 // interruptedBy returns how def would shut the sale, which is open at a time of Redis' clock; nil if it would not, or is not open.

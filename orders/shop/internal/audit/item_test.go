@@ -196,14 +196,16 @@ func TestExamineComparesWhatRedisRemembers(t *testing.T) {
 		change func(*verifiedParts)
 		want   string
 	}{
-		"sound":                  {func(*verifiedParts) {}, ""},
-		"no entries":             {func(bs *verifiedParts) { clear(bs.entries) }, "I4 I4 I4"},
-		"no mark":                {func(bs *verifiedParts) { delete(bs.entries, "ada") }, "I4"},
-		"an order not counted":   {func(bs *verifiedParts) { bs.entries["bob"] = catalog.BuyerEntry{Units: 1, IDs: b.String()} }, "I4"},
-		"a pending one counts":   {func(bs *verifiedParts) { bs.entries["bob"] = catalog.BuyerEntry{Units: 1, IDs: pending.String()} }, "I4"},
-		"too few units":          {func(bs *verifiedParts) { bs.entries["ada"] = catalog.BuyerEntry{Units: 1, IDs: a.String()} }, "I4"},
-		"too many units":         {func(bs *verifiedParts) { bs.entries["ada"] = catalog.BuyerEntry{Units: 3, IDs: a.String()} }, "I4"},
-		"an order of nobody":     {func(bs *verifiedParts) { bs.entries["ada"] = catalog.BuyerEntry{Units: 3, IDs: a.String() + " " + gone.String()} }, "I4"},
+		"sound":                {func(*verifiedParts) {}, ""},
+		"no entries":           {func(bs *verifiedParts) { clear(bs.entries) }, "I4 I4 I4"},
+		"no mark":              {func(bs *verifiedParts) { delete(bs.entries, "ada") }, "I4"},
+		"an order not counted": {func(bs *verifiedParts) { bs.entries["bob"] = catalog.BuyerEntry{Units: 1, IDs: b.String()} }, "I4"},
+		"a pending one counts": {func(bs *verifiedParts) { bs.entries["bob"] = catalog.BuyerEntry{Units: 1, IDs: pending.String()} }, "I4"},
+		"too few units":        {func(bs *verifiedParts) { bs.entries["ada"] = catalog.BuyerEntry{Units: 1, IDs: a.String()} }, "I4"},
+		"too many units":       {func(bs *verifiedParts) { bs.entries["ada"] = catalog.BuyerEntry{Units: 3, IDs: a.String()} }, "I4"},
+		"an order of nobody": {func(bs *verifiedParts) {
+			bs.entries["ada"] = catalog.BuyerEntry{Units: 3, IDs: a.String() + " " + gone.String()}
+		}, "I4"},
 		"a buyer without orders": {func(bs *verifiedParts) { bs.entries["eve"] = catalog.BuyerEntry{Units: 1, IDs: over.String()} }, "I4"},
 		"somebody else's order":  {func(bs *verifiedParts) { bs.entries["bob"], bs.entries["ada"] = bs.entries["ada"], bs.entries["bob"] }, "I4 I4 I4"},
 		"a mark that is none":    {func(bs *verifiedParts) { bs.entries["ada"] = catalog.BuyerEntry{} }, "I4"},

@@ -44,7 +44,7 @@ func VerifiedAt(s *orders.Sale, now time.Time) bool {
 func (a *Verifier) VerifyInBackground(ctx context.Context, report func(sale string, checks []orders.Check, at time.Time)) error {
 	err := periodic.Until(ctx, loadedLook, func() bool {
 		_, known := a.Clock.Now()
-		return known && a.Sales.Catalog.Load().Loaded
+		return known && a.sales.Catalog.Load().Loaded
 	})
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (a *Verifier) lastRound(ctx context.Context, now time.Time) (r verifyRound)
 
 // dueSales returns the sales that are verified at a time and are not in a round, in the order of their ids.
 func (a *Verifier) dueSales(round *verifyRound, now time.Time) (due []*catalog.Listing) {
-	for id, l := range a.Sales.Catalog.Load().Sales {
+	for id, l := range a.sales.Catalog.Load().Sales {
 		if _, tried := round.Sales[id]; !tried && VerifiedAt(&l.Sale, now) {
 			due = append(due, l)
 		}
@@ -162,7 +162,7 @@ func (a *backgroundVerifier) verifySales(ctx context.Context, due []*catalog.Lis
 		a.Logger.DebugContext(ctx, "results of verifications could not be stored", slog.Any("error", err))
 		return
 	}
-	a.Notifier.Publish(ctx, reading.Notification{Verified: true})
+	a.notifier.Publish(ctx, reading.Notification{Verified: true})
 }
 
 // verifyOrRebuild verifies a sale. If Redis has lost entries of it, it is rebuilt unless it was since it was last found in order.

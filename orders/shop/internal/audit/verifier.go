@@ -38,20 +38,20 @@ const expiredWithin = 10 * time.Second
 // Verifier compares what Redis and the database have of a sale.
 type Verifier struct {
 	*core.Core
-	Sales    *catalog.Watch
-	Enqueuer *queue.Enqueuer
-	Notifier *reading.Notifier
+	sales    *catalog.Watch
+	enqueuer *queue.Enqueuer
+	notifier *reading.Notifier
 }
 
 // New returns the part.
 func New(c *core.Core, sales *catalog.Watch, enqueuer *queue.Enqueuer, notifier *reading.Notifier) *Verifier {
-	return &Verifier{Core: c, Sales: sales, Enqueuer: enqueuer, Notifier: notifier}
+	return &Verifier{Core: c, sales: sales, enqueuer: enqueuer, notifier: notifier}
 }
 
 // verifyInvariants checks what Redis and the database have of a sale. It returns the errors of Verify. The first look at the sale compares
 // sums, and shows in which slots breaches may be. If there are any, further looks compare these element by element.
 func (a *Verifier) verifyInvariants(ctx context.Context, sale string) ([]orders.Check, error) {
-	l, err := a.Sales.Find(ctx, sale)
+	l, err := a.sales.Find(ctx, sale)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (a *Verifier) verifyInvariants(ctx context.Context, sale string) ([]orders.
 			}
 		}
 	}
-	tasks, err := a.Enqueuer.Queued(ctx)
+	tasks, err := a.enqueuer.Queued(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (a *Verifier) verifySale(ctx context.Context, l *catalog.Listing, s *sieve)
 func (a *Verifier) origin(order string) string {
 	id, err := orders.ParseID(order)
 	if err == nil {
-		if ci, ok := a.Sales.Catalog.Load().ByNumber[id.Item()]; ok {
+		if ci, ok := a.sales.Catalog.Load().ByNumber[id.Item()]; ok {
 			return fmt.Sprintf("item %s of sale %s", ci.Item.ID, ci.Sale.ID)
 		}
 	}
@@ -236,7 +236,7 @@ func (a *Verifier) readItems(ctx context.Context, items []*catalog.Item, into ma
 		}
 		calls[i] = catalog.Call{Item: ci, Args: args}
 	}
-	for i, reply := range a.Sales.RunMany(ctx, lua.Verify, calls, 1, false) {
+	for i, reply := range a.sales.RunMany(ctx, lua.Verify, calls, 1, false) {
 		if catalog.Unanswered(reply) { // the replies may be too long to arrive in time together
 			reply = lua.Verify.Run(ctx, a.Base, items[i].KeysWithLead(), calls[i].Args...)
 		}
@@ -254,7 +254,7 @@ func (a *Verifier) readItems(ctx context.Context, items []*catalog.Item, into ma
 
 // readItem reads an item's counts and reservations in a reply of verify.lua, and returns how many buyers it has.
 func (a *Verifier) readItem(d redisscript.Reply, ci *catalog.Item, b *verifiedItem) (buyers int, err error) {
-	if err := a.Sales.Lost(ci, d); err != nil {
+	if err := a.sales.Lost(ci, d); err != nil {
 		return 0, core.Unavailable(err)
 	}
 	if d.Len() == 1 {
@@ -317,7 +317,7 @@ func (a *Verifier) scan(ci *catalog.Item, read func(cursor uint64) *redis.ScanCm
 // collectionError returns the error of a command that reads a collection of an item.
 func (a *Verifier) collectionError(ci *catalog.Item, err error) error {
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return a.Sales.Forgotten(ci)
+		return a.sales.Forgotten(ci)
 	}
 	return core.Unavailable(err)
 }

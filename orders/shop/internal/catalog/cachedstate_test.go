@@ -14,7 +14,7 @@ func TestCachedStateBelongsToTheItemsKeys(t *testing.T) {
 		return []orders.Sale{{ID: id, Epoch: 1, Items: []orders.Item{{ID: "i", Number: 7, Stock: stock}}}}
 	}
 	names := []string{"a", "b"}
-	before := NewCatalog(map[string]*Listing{}, map[int]*Item{}).with(co, names, sale("a", 1))
+	before := newCatalog(map[string]*Listing{}, map[int]*Item{}).with(co, names, sale("a", 1))
 	if same := before.with(co, names, sale("a", 2)); same.ByNumber[7].itemState != before.ByNumber[7].itemState {
 		t.Error("a new definition of an item loses its state")
 	}

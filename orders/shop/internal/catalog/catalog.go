@@ -41,8 +41,8 @@ func (l *Listing) All() []*Item {
 	return items
 }
 
-// NewCatalog returns a catalog of these sales.
-func NewCatalog(sales map[string]*Listing, byNumber map[int]*Item) *Catalog {
+// newCatalog returns a catalog of these sales.
+func newCatalog(sales map[string]*Listing, byNumber map[int]*Item) *Catalog {
 	c := &Catalog{Sales: sales, ByNumber: byNumber}
 	c.known = sync.OnceValue(func() *storage.KnownSales {
 		versions := make([]storage.SaleVersion, 0, len(c.Sales))
@@ -56,7 +56,7 @@ func NewCatalog(sales map[string]*Listing, byNumber map[int]*Item) *Catalog {
 
 // with returns the catalog with what the database has of the named sales: found, and not the others.
 func (c *Catalog) with(co *core.Core, names []string, found []orders.Sale) *Catalog {
-	now := NewCatalog(maps.Clone(c.Sales), maps.Clone(c.ByNumber))
+	now := newCatalog(maps.Clone(c.Sales), maps.Clone(c.ByNumber))
 	now.Loaded, now.server, now.IDs = c.Loaded, c.server, c.IDs
 	for _, name := range names {
 		l, ok := now.Sales[name]
@@ -107,8 +107,8 @@ func (w *Watch) remembered() []*Item {
 // Watch keeps the catalog: it reads the sales from the database, and makes sure that Redis has them.
 type Watch struct {
 	*core.Core
-	Ledger      *ledger.Ledger
-	Regressions *Regressions
+	ledger      *ledger.Ledger
+	regressions *Regressions
 
 	Catalog  atomic.Pointer[Catalog]
 	loading  sync.Mutex // serializes reads of the sales, so that none overwrites a later one
@@ -118,8 +118,8 @@ type Watch struct {
 
 // NewWatch returns the part without any sale.
 func NewWatch(c *core.Core, l *ledger.Ledger, regressions *Regressions) *Watch {
-	w := &Watch{Core: c, Ledger: l, Regressions: regressions}
-	w.Catalog.Store(NewCatalog(map[string]*Listing{}, map[int]*Item{}))
+	w := &Watch{Core: c, ledger: l, regressions: regressions}
+	w.Catalog.Store(newCatalog(map[string]*Listing{}, map[int]*Item{}))
 	return w
 }
 
@@ -131,7 +131,7 @@ const loadWithin = 5 * time.Second
 func (w *Watch) loadCatalog(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
-	server, latest := w.Regressions.Servers.Load(), w.Catalog.Load()
+	server, latest := w.regressions.Servers.Load(), w.Catalog.Load()
 	known := latest.known()
 	if latest.server != server {
 		known = storage.NewKnownSales(nil)
@@ -170,13 +170,13 @@ func (w *Watch) loadCatalog(ctx context.Context) error {
 // replace stores a catalog, and begins what the difference to the former one, which may be the same, calls for. The caller holds loading.
 func (w *Watch) replace(ctx context.Context, before, now *Catalog) {
 	w.Catalog.Store(now)
-	w.Regressions.compareCatalogs(ctx, before, now)
+	w.regressions.compareCatalogs(ctx, before, now)
 	for id, l := range now.Sales {
 		switch old, ok := before.Sales[id]; {
 		case !ok:
 			core.Poke(w.Verifying)
 		case old.Epoch != l.Epoch:
-			w.Ledger.AskAgain()
+			w.ledger.AskAgain()
 			core.Poke(w.Asking)
 		}
 		if l.EpochFloor < l.Epoch {

@@ -23,7 +23,7 @@ func TestCatalogWith(t *testing.T) {
 		}
 		return s
 	}
-	empty := NewCatalog(map[string]*Listing{}, map[int]*Item{})
+	empty := newCatalog(map[string]*Listing{}, map[int]*Item{})
 	names := []string{"a", "b", "c", "d"}
 	before := empty.with(co, names, []orders.Sale{sale("a", 1, 1), sale("b", 2, 2, 3), sale("c", 3, 4)})
 	now := before.with(co, []string{"b", "c", "e"}, []orders.Sale{sale("b", 5, 2), sale("e", 6, 4, 5)})
@@ -58,7 +58,7 @@ func TestComparedItems(t *testing.T) {
 		names = append(names, fmt.Sprint("sale-", n))
 		sales = append(sales, orders.Sale{ID: names[n], Epoch: 1, Items: []orders.Item{{ID: "shoe", Number: n + 1}}})
 	}
-	c := NewCatalog(map[string]*Listing{}, map[int]*Item{}).with(co, names, sales)
+	c := newCatalog(map[string]*Listing{}, map[int]*Item{}).with(co, names, sales)
 	w := &Watch{Core: co}
 	w.Catalog.Store(c)
 	items := w.remembered()

@@ -31,7 +31,7 @@ import (
 // Regressions looks for such evidence.
 type Regressions struct {
 	*core.Core
-	Ledger *ledger.Ledger
+	ledger *ledger.Ledger
 
 	seen    sync.Map     // sale → the epoch in which it was seen before the database went back in time
 	Servers atomic.Int64 // how often the database was found to be another server
@@ -43,7 +43,7 @@ type Regressions struct {
 
 // NewRegressions returns the part without any regression.
 func NewRegressions(c *core.Core, l *ledger.Ledger) *Regressions {
-	return &Regressions{Core: c, Ledger: l}
+	return &Regressions{Core: c, ledger: l}
 }
 
 // Regressed starts the recovery of a sale, in an epoch above the one that was seen.
@@ -132,7 +132,7 @@ func (r *Regressions) review(ctx context.Context, c *Catalog) error {
 		}
 	}
 	if servers := r.Servers.Load(); servers != r.reviewedServers {
-		lost, err := r.Ledger.Lost(ctx, "", math.MaxInt64, r.Store.Statuses)
+		lost, err := r.ledger.Lost(ctx, "", math.MaxInt64, r.Store.Statuses)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func (w *Watch) Watch(ctx context.Context) error {
 			return // Redis answered for no item
 		}
 		w.Compared.Store(c.Loaded)
-		if err := w.Regressions.review(ctx, w.Catalog.Load()); err != nil && ctx.Err() == nil {
+		if err := w.regressions.review(ctx, w.Catalog.Load()); err != nil && ctx.Err() == nil {
 			w.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
 		}
 	})

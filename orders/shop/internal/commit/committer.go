@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	CommitMax  = 500 // orders in a transaction
-	Committers = 2   // while one waits for the disk, the next fills its batch
+	commitMax  = 500 // orders in a transaction
+	committers = 2   // while one waits for the disk, the next fills its batch
 	commitTime = 30 * time.Second
 
 	// An order needs another round when its epoch is over or one of its units is taken.
@@ -36,34 +36,34 @@ const (
 // during one transaction form the next.
 type Committer struct {
 	*core.Core
-	Sales    *catalog.Watch
-	Notifier *reading.Notifier
-	Reserver *reserve.Reserver
-	Batches  *batch.Batcher[Submission, []error] // one error for each order
+	sales    *catalog.Watch
+	notifier *reading.Notifier
+	reserver *reserve.Reserver
+	batches  *batch.Batcher[submission, []error] // one error for each order
 }
 
 // NewCommitter returns the part. It asks the reserver for units of late orders.
 func NewCommitter(c *core.Core, sales *catalog.Watch, notifier *reading.Notifier, reserver *reserve.Reserver) *Committer {
-	cm := &Committer{Core: c, Sales: sales, Notifier: notifier, Reserver: reserver}
-	cm.Batches = batch.New(CommitMax, Committers, cm.Flush).Weigh(CommitMax, Submission.Orders)
+	cm := &Committer{Core: c, sales: sales, notifier: notifier, reserver: reserver}
+	cm.batches = batch.New(commitMax, committers, cm.flush).Weigh(commitMax, submission.orders)
 	return cm
 }
 
-// Submission is the orders of a task.
-type Submission struct {
+// submission is the orders of a task.
+type submission struct {
 	list []orders.Reservation
 	from trace.SpanContext // of the task
 }
 
-func (s Submission) Orders() int { return len(s.list) }
+func (s submission) orders() int { return len(s.list) }
 
 // commit returns one error per order: nil for orders that are in the database, with whatever status. After the second result they may
 // still be committed; repeating that is harmless.
 func (c *Committer) commit(ctx context.Context, list []orders.Reservation) ([]error, error) {
-	return c.Batches.Do(ctx, Submission{list, trace.SpanContextFromContext(ctx)})
+	return c.batches.Do(ctx, submission{list, trace.SpanContextFromContext(ctx)})
 }
 
-func (c *Committer) Flush(ctx context.Context, calls []*batch.Call[Submission, []error]) {
+func (c *Committer) flush(ctx context.Context, calls []*batch.Call[submission, []error]) {
 	var list []orders.Reservation
 	var from []trace.SpanContext
 	for _, call := range calls {
@@ -123,7 +123,7 @@ func (c *Committer) commitBatch(ctx context.Context, batch []orders.Reservation,
 // returns those that have to be reserved again: the database gave their units to
 // other orders, or their epoch was over before.
 func (c *Committer) CommitAll(ctx context.Context, list []orders.Reservation) (late []orders.Reservation, err error) {
-	for part := range slices.Chunk(list, CommitMax) {
+	for part := range slices.Chunk(list, commitMax) {
 		for i, err := range c.commitBatch(ctx, slices.Clone(part), nil) {
 			switch {
 			case errors.Is(err, orders.ErrRecovering):
@@ -252,24 +252,24 @@ func (c *Committer) settle(ctx context.Context, settled []settlement) {
 		changes.Orders = append(changes.Orders, reading.Change{ID: r.ID, Status: v.Status, Again: v.Repeated})
 	}
 	for at, list := range ids {
-		ci := c.Sales.InEpoch(at.sale, at.item, at.epoch)
+		ci := c.sales.InEpoch(at.sale, at.item, at.epoch)
 		reply := lua.Settle.Run(ctx, c.Batched, ci.Keys, list...)
 		settled, err := reply.Int(), reply.Err()
 		if settled < 0 {
-			err = c.Sales.Forgotten(ci)
+			err = c.sales.Forgotten(ci)
 		}
 		if err != nil {
 			c.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
-	c.Notifier.Publish(ctx, changes)
+	c.notifier.Publish(ctx, changes)
 }
 
 // releaseRejected releases what an order holds in Redis that was rejected, or that ended while it was being reserved again.
 func (c *Committer) releaseRejected(ctx context.Context, r *orders.Reservation, v storage.Verdict) {
-	ci := c.Sales.InEpoch(r.Sale, r.Item, r.Epoch)
+	ci := c.sales.InEpoch(r.Sale, r.Item, r.Epoch)
 	reply := lua.Reject.Run(ctx, c.Batched, ci.Keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, ci.SeenBy(c.Writer))
-	err := c.Sales.Lost(ci, reply)
+	err := c.sales.Lost(ci, reply)
 	ci.Saw(reply.Text())
 	units := reply.Int()
 	if err = cmp.Or(err, reply.Err()); err != nil {
@@ -277,7 +277,7 @@ func (c *Committer) releaseRejected(ctx context.Context, r *orders.Reservation, 
 			slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.Any("error", err))
 	}
 	if units > 0 {
-		c.Notifier.Publish(ctx, reading.Notification{Item: r.ID.Item()}) // they are on sale again
+		c.notifier.Publish(ctx, reading.Notification{Item: r.ID.Item()}) // they are on sale again
 	}
 	if v.Status != orders.StatusRejected {
 		return

@@ -21,13 +21,13 @@ func (lc *Lifecycle) Replay(ctx context.Context, id orders.ID) (orders.Order, er
 	defer cancel()
 	d, err := lc.Store.DeadLetter(ctx, id)
 	if errors.Is(err, orders.ErrUnknownOrder) {
-		return lc.Reader.Stored(ctx, id) // the response to the first call may be lost
+		return lc.reader.Stored(ctx, id) // the response to the first call may be lost
 	}
 	if err != nil {
 		return orders.Order{}, err
 	}
 	r := d.Reservation
-	l, err := lc.Sales.Find(ctx, r.Sale)
+	l, err := lc.sales.Find(ctx, r.Sale)
 	if err != nil {
 		return orders.Order{}, err
 	}
@@ -58,6 +58,6 @@ func (lc *Lifecycle) Replay(ctx context.Context, id orders.ID) (orders.Order, er
 		return orders.Order{}, err
 	}
 	lc.returnUnits(ctx, back)
-	lc.Notifier.Publish(ctx, reading.Notification{Orders: []reading.Change{{ID: id, Status: status}}})
-	return lc.Reader.Stored(ctx, id)
+	lc.notifier.Publish(ctx, reading.Notification{Orders: []reading.Change{{ID: id, Status: status}}})
+	return lc.reader.Stored(ctx, id)
 }

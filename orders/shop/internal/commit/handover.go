@@ -24,19 +24,19 @@ import (
 // Keeper brings the orders that this process remembers into the database.
 type Keeper struct {
 	*core.Core
-	Sales     *catalog.Watch
+	sales     *catalog.Watch
 	Ledger    *ledger.Ledger
-	Notifier  *reading.Notifier
-	Enqueuer  *queue.Enqueuer
-	Committer *Committer
-	Turning   *liveness.Pulse // of handOvers
+	notifier  *reading.Notifier
+	enqueuer  *queue.Enqueuer
+	committer *Committer
+	turning   *liveness.Pulse // of handOvers
 }
 
 // NewKeeper returns the part, whose loop beats turning.
 func NewKeeper(
 	c *core.Core, sales *catalog.Watch, l *ledger.Ledger, notifier *reading.Notifier, enqueuer *queue.Enqueuer, committer *Committer, turning *liveness.Pulse,
 ) *Keeper {
-	return &Keeper{Core: c, Sales: sales, Ledger: l, Notifier: notifier, Enqueuer: enqueuer, Committer: committer, Turning: turning}
+	return &Keeper{Core: c, sales: sales, Ledger: l, notifier: notifier, enqueuer: enqueuer, committer: committer, turning: turning}
 }
 
 // Turn is how long a turn of handOvers may take, besides the time that the database takes.
@@ -46,9 +46,9 @@ const Turn = liveness.LeaseFor
 func (k *Keeper) HandOvers(ctx context.Context) error {
 	acknowledged := make(map[string]storage.Lead)
 	return periodic.Woken(ctx, time.Second, k.Handing, func() {
-		k.Turning.Beat(Turn)
-		defer k.Turning.Beat(Turn)
-		for id, l := range k.Sales.Catalog.Load().Sales {
+		k.turning.Beat(Turn)
+		defer k.turning.Beat(Turn)
+		for id, l := range k.sales.Catalog.Load().Sales {
 			lead := storage.Lead{Sale: id, Epoch: l.Epoch, Token: l.EpochToken}
 			if l.EpochFloor == l.Epoch || acknowledged[id] == lead {
 				continue
@@ -70,24 +70,24 @@ func (k *Keeper) HandOvers(ctx context.Context) error {
 func (k *Keeper) handOver(ctx context.Context, l *catalog.Listing) error {
 	remembered := k.Ledger.Enter(l.ID, l.Epoch)
 	lost, err := k.Ledger.Lost(ctx, l.ID, l.Epoch, func(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Status, error) {
-		k.Turning.Beat(commitTime + Turn)
+		k.turning.Beat(commitTime + Turn)
 		return k.Store.Statuses(ctx, ids)
 	})
 	if err != nil {
 		return err
 	}
 	var late []orders.Reservation
-	for part := range slices.Chunk(slices.Concat(remembered, lost), CommitMax) {
-		k.Turning.Beat(commitTime + Turn)
-		left, err := k.Committer.CommitAll(ctx, part)
+	for part := range slices.Chunk(slices.Concat(remembered, lost), commitMax) {
+		k.turning.Beat(commitTime + Turn)
+		left, err := k.committer.CommitAll(ctx, part)
 		if err != nil {
 			return err
 		}
 		late = append(late, left...)
 	}
-	k.Turning.Beat(commitTime + Turn)
+	k.turning.Beat(commitTime + Turn)
 	err = k.Store.Acknowledge(ctx, l.ID, l.Epoch, k.Process, late)
-	k.Turning.Beat(Turn)
+	k.turning.Beat(Turn)
 	if err == nil && len(remembered)+len(lost) > 0 {
 		k.Logger.InfoContext(ctx, "remembered orders were handed over", slog.String("sale", l.ID), slog.Int64("epoch", l.Epoch),
 			slog.Int("orders", len(remembered)), slog.Int("committed_again", len(lost)), slog.Int("late", len(late)))
@@ -108,7 +108,7 @@ func (k *Keeper) Drain(ctx context.Context) error {
 	defer cancel()
 	for {
 		remembered := k.Ledger.All()
-		left, err := k.Committer.CommitAll(ctx, remembered)
+		left, err := k.committer.CommitAll(ctx, remembered)
 		if err == nil && len(left) == 0 {
 			return nil
 		}
@@ -146,7 +146,7 @@ func (k *Keeper) askForSome(ctx context.Context) int {
 	uncommitted := make(map[string][]orders.Reservation) // by the outbox that should have them
 	for _, r := range late {
 		if status, ok := found[r.ID]; ok {
-			k.Notifier.Receive(reading.Notification{Orders: []reading.Change{{ID: r.ID, Status: status}}})
+			k.notifier.Receive(reading.Notification{Orders: []reading.Change{{ID: r.ID, Status: status}}})
 		} else {
 			outbox := k.ItemKeys(r.Sale, r.Item, r.Epoch)[core.OutboxKey]
 			uncommitted[outbox] = append(uncommitted[outbox], r)
@@ -170,7 +170,7 @@ func (k *Keeper) offerLost(ctx context.Context, outbox string, list []orders.Res
 	}
 	for i, score := range scores {
 		if score == 0 { // not in the outbox: scores are times in Unix ms, never 0
-			k.Enqueuer.Offer(list[i], trace.SpanContext{})
+			k.enqueuer.Offer(list[i], trace.SpanContext{})
 		}
 	}
 }

@@ -24,9 +24,9 @@ func (c *Committer) reserveLate(ctx context.Context, r orders.Reservation) (orde
 	if status, ok := found[r.ID]; ok {
 		return r, status, nil
 	}
-	l, err := c.Sales.Find(ctx, r.Sale)
+	l, err := c.sales.Find(ctx, r.Sale)
 	if err == nil && l.Epoch <= r.Epoch {
-		l, err = c.Sales.Reread(ctx, r.Sale)
+		l, err = c.sales.Reread(ctx, r.Sale)
 	}
 	if err != nil {
 		return r, "", err
@@ -40,7 +40,7 @@ func (c *Committer) reserveLate(ctx context.Context, r orders.Reservation) (orde
 
 func (c *Committer) ReserveLateIn(ctx context.Context, ci *catalog.Item, r orders.Reservation, mode reserve.ReserveMode) (orders.Reservation, orders.Status, error) {
 	r.Epoch = ci.Sale.Epoch
-	replies, err := c.Reserver.RunReserve(ctx, ci, []orders.Reservation{r}, mode)
+	replies, err := c.reserver.RunReserve(ctx, ci, []orders.Reservation{r}, mode)
 	if err != nil {
 		return r, "", err
 	}
@@ -66,9 +66,9 @@ func (c *Committer) ReserveLateIn(ctx context.Context, ci *catalog.Item, r order
 		r.Reason, r.Units = orders.ReasonRecoveredLate, nil
 		return r, "", nil
 	case "forgotten", "recovering":
-		return r, "", c.Sales.Forgotten(ci)
+		return r, "", c.sales.Forgotten(ci)
 	case "damaged":
-		return r, "", c.Sales.Damaged(ci)
+		return r, "", c.sales.Damaged(ci)
 	}
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", orders.ErrUnavailable, word)
 }
@@ -76,7 +76,7 @@ func (c *Committer) ReserveLateIn(ctx context.Context, ci *catalog.Item, r order
 // reassign replaces the units of an order that belong to another one, or makes it rejected when none is free.
 func (c *Committer) reassign(ctx context.Context, r orders.Reservation, taken []int) (orders.Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
-	ci := c.Sales.InEpoch(r.Sale, r.Item, r.Epoch)
+	ci := c.sales.InEpoch(r.Sale, r.Item, r.Epoch)
 	args := []any{r.ID.String(), r.Record(), r.Body(), r.AcceptedMS, len(taken), ci.SeenBy(c.Writer)}
 	for _, u := range kept {
 		args = append(args, u)

@@ -30,18 +30,18 @@ const lockedPoll = 10 * time.Millisecond
 // Lifecycle changes orders that are committed: it pays, cancels and expires them, and returns their units.
 type Lifecycle struct {
 	*core.Core
-	Sales      *catalog.Watch
-	Notifier   *reading.Notifier
-	Reader     *reading.Reader
-	Paying     *batch.Batcher[capture, bool]   // whether the order was paid
-	Cancelling *batch.Batcher[orders.ID, bool] // whether the order was cancelled
+	sales      *catalog.Watch
+	notifier   *reading.Notifier
+	reader     *reading.Reader
+	paying     *batch.Batcher[capture, bool]   // whether the order was paid
+	cancelling *batch.Batcher[orders.ID, bool] // whether the order was cancelled
 }
 
 // NewLifecycle returns the part.
 func NewLifecycle(c *core.Core, sales *catalog.Watch, notifier *reading.Notifier, reader *reading.Reader) *Lifecycle {
-	lc := &Lifecycle{Core: c, Sales: sales, Notifier: notifier, Reader: reader}
-	lc.Paying = batch.New(core.StatementMax, core.StatementsAtOnce, lc.PayBatch)
-	lc.Cancelling = batch.New(core.StatementMax, core.StatementsAtOnce, lc.CancelBatch)
+	lc := &Lifecycle{Core: c, sales: sales, notifier: notifier, reader: reader}
+	lc.paying = batch.New(core.StatementMax, core.StatementsAtOnce, lc.payBatch)
+	lc.cancelling = batch.New(core.StatementMax, core.StatementsAtOnce, lc.cancelBatch)
 	return lc
 }
 
@@ -55,10 +55,10 @@ func (lc *Lifecycle) Pay(ctx context.Context, id orders.ID, reference string) (o
 	if lc.Foreign.Load() {
 		return orders.Payment{}, core.ErrForeign
 	}
-	if !lc.Sales.Issued(id) {
+	if !lc.sales.Issued(id) {
 		return orders.Payment{}, orders.ErrUnknownOrder
 	}
-	paid, err := core.Batched(ctx, lc.Paying, capture{id, reference})
+	paid, err := core.Batched(ctx, lc.paying, capture{id, reference})
 	if err != nil {
 		return orders.Payment{}, err
 	}
@@ -76,7 +76,7 @@ func (lc *Lifecycle) Pay(ctx context.Context, id orders.ID, reference string) (o
 		return orders.Payment{}, err
 	}
 	if p.Status == orders.StatusPaid {
-		lc.Notifier.Publish(ctx, reading.Notification{Orders: []reading.Change{{ID: id, Status: p.Status}}})
+		lc.notifier.Publish(ctx, reading.Notification{Orders: []reading.Change{{ID: id, Status: p.Status}}})
 	}
 	return p, nil
 }
@@ -87,9 +87,9 @@ type capture struct {
 	reference string
 }
 
-// PayBatch pays orders whose captures arrive at the same time. Captures that it does not pay are left to the store's
+// payBatch pays orders whose captures arrive at the same time. Captures that it does not pay are left to the store's
 // Capture, such as the second capture of an order.
-func (lc *Lifecycle) PayBatch(ctx context.Context, calls []*batch.Call[capture, bool]) {
+func (lc *Lifecycle) payBatch(ctx context.Context, calls []*batch.Call[capture, bool]) {
 	references := make(map[orders.ID]string, len(calls))
 	for _, c := range calls {
 		if _, ok := references[c.In.order]; !ok {
@@ -100,7 +100,7 @@ func (lc *Lifecycle) PayBatch(ctx context.Context, calls []*batch.Call[capture, 
 	defer cancel()
 	paid, err := lc.Store.Pay(ctx, references)
 	if err != nil {
-		core.FailBatch(calls, err, func(half []*batch.Call[capture, bool]) { lc.PayBatch(ctx, half) })
+		core.FailBatch(calls, err, func(half []*batch.Call[capture, bool]) { lc.payBatch(ctx, half) })
 		return
 	}
 	if len(paid) > 0 {
@@ -108,7 +108,7 @@ func (lc *Lifecycle) PayBatch(ctx context.Context, calls []*batch.Call[capture, 
 		for _, id := range paid {
 			changes.Orders = append(changes.Orders, reading.Change{ID: id, Status: orders.StatusPaid})
 		}
-		lc.Notifier.Publish(ctx, changes)
+		lc.notifier.Publish(ctx, changes)
 	}
 	for _, c := range calls {
 		c.Out = references[c.In.order] == c.In.reference && slices.Contains(paid, c.In.order)
@@ -131,7 +131,7 @@ func (lc *Lifecycle) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) 
 		case o.PayBefore.IsZero():
 			return o, failure.New(orders.ErrOrderFinal, "order %s is confirmed, which is final where the sale's hold_ms is 0", id)
 		}
-		cancelled, err := core.Batched(ctx, lc.Cancelling, id)
+		cancelled, err := core.Batched(ctx, lc.cancelling, id)
 		if err != nil {
 			return orders.Order{}, err
 		}
@@ -142,19 +142,19 @@ func (lc *Lifecycle) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) 
 		if !periodic.Pause(ctx, lockedPoll) { // another transaction holds it, or has changed it
 			return orders.Order{}, fmt.Errorf("%w: database: another transaction holds the order", orders.ErrUnavailable)
 		}
-		if o, err = lc.Reader.Stored(ctx, id); err != nil {
+		if o, err = lc.reader.Stored(ctx, id); err != nil {
 			return orders.Order{}, err
 		}
 	}
 }
 
-// CancelBatch cancels orders whose cancellations arrive at the same time, and returns their units.
-func (lc *Lifecycle) CancelBatch(ctx context.Context, calls []*batch.Call[orders.ID, bool]) {
+// cancelBatch cancels orders whose cancellations arrive at the same time, and returns their units.
+func (lc *Lifecycle) cancelBatch(ctx context.Context, calls []*batch.Call[orders.ID, bool]) {
 	ctx, cancel := context.WithTimeout(ctx, core.StatementTimeout)
 	defer cancel()
 	list, err := lc.Store.Cancel(ctx, core.Inputs(calls))
 	if err != nil {
-		core.FailBatch(calls, err, func(half []*batch.Call[orders.ID, bool]) { lc.CancelBatch(ctx, half) })
+		core.FailBatch(calls, err, func(half []*batch.Call[orders.ID, bool]) { lc.cancelBatch(ctx, half) })
 		return
 	}
 	lc.returnUnits(ctx, list)
@@ -165,7 +165,7 @@ func (lc *Lifecycle) CancelBatch(ctx context.Context, calls []*batch.Call[orders
 
 // awaitCommit returns the order once it is a row in the database, or ErrUncommitted after commitWithin.
 func (lc *Lifecycle) awaitCommit(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error) {
-	o, err := lc.Reader.Wait(ctx, id, v, orders.StatusAccepted, commitWithin)
+	o, err := lc.reader.Wait(ctx, id, v, orders.StatusAccepted, commitWithin)
 	if err != nil || o.Status != orders.StatusAccepted {
 		return o, err
 	}

@@ -77,7 +77,7 @@ func (lc *Lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // a cancelled request must not delay the units until the next sweep
 	defer cancel()
 	var (
-		c       = lc.Sales.Catalog.Load()
+		c       = lc.sales.Catalog.Load()
 		args    = make(map[*catalog.Item][]any)
 		ids     = make(map[*catalog.Item][]orders.ID)
 		over    []orders.ID // Redis need not be updated for these
@@ -110,17 +110,17 @@ func (lc *Lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
 		ids[ci] = append(ids[ci], r.ID)
 	}
-	lc.Notifier.Publish(ctx, changes)
+	lc.notifier.Publish(ctx, changes)
 	for ci, a := range args {
 		reply := lua.Return.Run(ctx, lc.Batched, ci.Keys, a...)
-		err := lc.Sales.Lost(ci, reply)
+		err := lc.sales.Lost(ci, reply)
 		ci.Saw(reply.Text())
 		switch {
 		case err != nil:
 			lc.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID), slog.Any("error", err))
 		default:
 			over = append(over, ids[ci]...)
-			lc.Notifier.Publish(ctx, reading.Notification{Item: ci.Item.Number})
+			lc.notifier.Publish(ctx, reading.Notification{Item: ci.Item.Number})
 		}
 	}
 	if len(over) == 0 {

@@ -31,7 +31,7 @@ func (w *Worker) sweep(ctx context.Context) error {
 		if time.Now().Before(pausedUntil) || w.Foreign.Load() {
 			return
 		}
-		items, _, err := w.Sales.Outboxes(ctx)
+		items, _, err := w.sales.Outboxes(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
 			pausedUntil = time.Now().Add(sweepPause)
@@ -59,10 +59,10 @@ var errNotClaimed = errors.New("orders: the server of the item refuses to hand o
 // sweepItem is one turn for one item. It returns errNotClaimed, or an error of the commits.
 func (w *Worker) sweepItem(ctx context.Context, ci *catalog.Item) error {
 	for range sweepBatches {
-		records := lua.Claim.Run(ctx, w.Batched, ci.Keys, queue.SweepAge.Milliseconds(), CommitMax)
+		records := lua.Claim.Run(ctx, w.Batched, ci.Keys, queue.SweepAge.Milliseconds(), commitMax)
 		claimed, err := records.Len(), records.Err()
 		if errors.Is(err, redis.Nil) {
-			err = w.Sales.Forgotten(ci)
+			err = w.sales.Forgotten(ci)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNotClaimed, core.Unavailable(err))
@@ -81,10 +81,10 @@ func (w *Worker) sweepItem(ctx context.Context, ci *catalog.Item) error {
 			}
 			batch = append(batch, r)
 		}
-		if err := errsummary.Join(w.Committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
+		if err := errsummary.Join(w.committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
 			return err
 		}
-		if claimed < CommitMax {
+		if claimed < commitMax {
 			return nil
 		}
 	}

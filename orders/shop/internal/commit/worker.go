@@ -27,15 +27,15 @@ const concurrency = 64
 // Worker takes accepted orders from the queue and the outbox to the committer, and runs what only workers do.
 type Worker struct {
 	*core.Core
-	Sales     *catalog.Watch
-	Enqueuer  *queue.Enqueuer
-	Committer *Committer
-	Lifecycle *Lifecycle
+	sales     *catalog.Watch
+	enqueuer  *queue.Enqueuer
+	committer *Committer
+	lifecycle *Lifecycle
 }
 
 // NewWorker returns the part.
 func NewWorker(c *core.Core, sales *catalog.Watch, enqueuer *queue.Enqueuer, committer *Committer, lifecycle *Lifecycle) *Worker {
-	return &Worker{Core: c, Sales: sales, Enqueuer: enqueuer, Committer: committer, Lifecycle: lifecycle}
+	return &Worker{Core: c, sales: sales, enqueuer: enqueuer, committer: committer, lifecycle: lifecycle}
 }
 
 // Run works until ctx ends, and then finishes the tasks in progress.
@@ -45,10 +45,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.prove(ctx) })
 	g.Go(func() error { return w.sweep(ctx) })
-	g.Go(func() error { return w.Lifecycle.expire(ctx) })
-	g.Go(func() error { return w.Lifecycle.sweepReturns(ctx) })
-	err := w.Enqueuer.Queue.Work(ctx, tasks.Worker{
-		Queues: w.Enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Woken: w.Arrived, Logger: w.Logger,
+	g.Go(func() error { return w.lifecycle.expire(ctx) })
+	g.Go(func() error { return w.lifecycle.sweepReturns(ctx) })
+	err := w.enqueuer.Queue.Work(ctx, tasks.Worker{
+		Queues: w.enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Woken: w.Arrived, Logger: w.Logger,
 		Delay: func(err error) time.Duration {
 			if errors.Is(err, orders.ErrLaterVersion) {
 				return laterDelay + rand.N(laterDelay)
@@ -56,7 +56,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return retryDelay()
 		},
 	})
-	w.Committer.Batches.Wait() // also for handlers that were given up
+	w.committer.batches.Wait() // also for handlers that were given up
 	stop()
 	return errors.Join(err, core.IgnoreCanceled(g.Wait()))
 }
@@ -125,7 +125,7 @@ func (w *Worker) handle(ctx context.Context, task tasks.Task) (err error) {
 			span.SetAttributes(core.AttrOrder.String(w.Shown(r.ID, r.Buyer).String()), core.AttrSale.String(r.Sale), core.AttrItem.String(r.Item))
 		}
 	}
-	errs, err := w.Committer.commit(ctx, list)
+	errs, err := w.committer.commit(ctx, list)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (w *Worker) again(ctx context.Context, queue string, list []orders.Reservat
 	if len(failed) == 0 || len(failed) == len(list) {
 		return err
 	}
-	if w.Enqueuer.Put(ctx, failed, tasks.Task{Queue: queue}, retryDelay()) != nil {
+	if w.enqueuer.Put(ctx, failed, tasks.Task{Queue: queue}, retryDelay()) != nil {
 		return err // the whole task again
 	}
 	w.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))

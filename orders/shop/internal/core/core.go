@@ -31,7 +31,7 @@ type Core struct {
 	Program        string                // names this program to operators
 	EphemeralRedis bool                  // as in shop.Options
 	Base           redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
-	Batched            redis.UniversalClient // callers share round trips
+	Batched        redis.UniversalClient // callers share round trips
 	Store          storage.Store
 	RunIDs         *redisclient.RunIDWatcher
 	Process        string // names this process to the others

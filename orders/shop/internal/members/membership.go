@@ -15,16 +15,16 @@ import (
 // Membership makes this process known to the others, and observes them.
 type Membership struct {
 	*core.Core
-	Regressions *catalog.Regressions
-	Turning     *liveness.Pulse // of the loop that hands orders over
+	regressions *catalog.Regressions
+	turning     *liveness.Pulse // of the loop that hands orders over
 	Lease       liveness.Lease
 	Heartbeats  liveness.Observer
-	Began       time.Time // when this process did
+	began       time.Time // when this process did
 }
 
 // New returns the part of a process that begins now. turning is the loop that hands orders over.
 func New(c *core.Core, regressions *catalog.Regressions, turning *liveness.Pulse) *Membership {
-	return &Membership{Core: c, Regressions: regressions, Turning: turning, Began: time.Now()}
+	return &Membership{Core: c, regressions: regressions, turning: turning, began: time.Now()}
 }
 
 // Committed reports whether some worker was known to commit within commitsWithin.
@@ -33,8 +33,8 @@ func (m *Membership) Committed() bool { return m.Uncommitted() < core.CommitsWit
 // Uncommitted returns how long ago a worker was last known to commit, or this process began.
 func (m *Membership) Uncommitted() time.Duration {
 	last := m.Heartbeats.Proved()
-	if last.Before(m.Began) {
-		last = m.Began
+	if last.Before(m.began) {
+		last = m.began
 	}
 	return time.Since(last)
 }
@@ -56,7 +56,7 @@ func (m *Membership) SendHeartbeats(ctx context.Context) error {
 	err := periodic.Woken(ctx, liveness.HeartbeatInterval, nil, func() {
 		ctx, cancel := context.WithTimeout(ctx, core.HeartbeatTimeout)
 		defer cancel()
-		if was := stuck; !m.Turning.Turns() {
+		if was := stuck; !m.turning.Turns() {
 			if stuck = true; !was {
 				m.Logger.ErrorContext(ctx, "this process is stuck and accepts no orders: it could not hand over what it remembers")
 			}
@@ -75,7 +75,7 @@ func (m *Membership) SendHeartbeats(ctx context.Context) error {
 		}
 		m.Lease.Renew(sent, now)
 		if m.Heartbeats.Observe(sent, now, list) {
-			m.Regressions.Servers.Add(1)
+			m.regressions.Servers.Add(1)
 			core.Poke(m.CheckNow)
 		}
 	})

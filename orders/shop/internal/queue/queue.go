@@ -42,21 +42,21 @@ type Offered struct {
 // Enqueuer hands accepted orders to the queue.
 type Enqueuer struct {
 	*core.Core
-	Notifier *reading.Notifier
+	notifier *reading.Notifier
 	Queue    tasks.Queue
-	Offers   chan Offered
+	offers   chan Offered
 	enqueued atomic.Int64 // when this process enqueued last, Unix nanoseconds
 }
 
 // New returns the part, which puts tasks into q.
 func New(c *core.Core, notifier *reading.Notifier, q tasks.Queue) *Enqueuer {
-	return &Enqueuer{Core: c, Notifier: notifier, Queue: q, Offers: make(chan Offered, 16_384)}
+	return &Enqueuer{Core: c, notifier: notifier, Queue: q, offers: make(chan Offered, 16_384)}
 }
 
 // Offer hands a reservation to enqueue. If that cannot keep up, the sweeper finds it in the outbox.
 func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
 	select {
-	case e.Offers <- Offered{r, from}:
+	case e.offers <- Offered{r, from}:
 	default:
 	}
 }
@@ -71,7 +71,7 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case o := <-e.Offers:
+		case o := <-e.offers:
 			batch = append(batch, o)
 		}
 		select {
@@ -81,7 +81,7 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 		}
 		for more := true; more && len(batch) < TaskMax; {
 			select {
-			case o := <-e.Offers:
+			case o := <-e.offers:
 				batch = append(batch, o)
 			default:
 				more = false
@@ -137,7 +137,7 @@ func (e *Enqueuer) Put(ctx context.Context, list []orders.Reservation, t tasks.T
 func (e *Enqueuer) wakeWorkers(ctx context.Context) {
 	now := time.Now().UnixNano()
 	if before := e.enqueued.Swap(now); now-before > int64(tasks.Pause/2) {
-		e.Notifier.Publish(ctx, reading.Notification{Queued: true})
+		e.notifier.Publish(ctx, reading.Notification{Queued: true})
 	}
 }
 

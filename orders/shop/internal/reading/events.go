@@ -11,7 +11,7 @@ import (
 const missedEvents = 200 * time.Millisecond
 
 func (rd *Reader) Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error) {
-	changed, done := rd.Waiters.wait(anyOrder)
+	changed, done := rd.waiters.wait(anyOrder)
 	defer done()
 	var list []orders.Event
 	err := rd.await(ctx, wait, missedEvents, changed, func() (bool, error) {
@@ -39,7 +39,7 @@ func (rd *Reader) await(ctx context.Context, wait, pause time.Duration, changed 
 		case <-time.After(pause):
 		case <-deadline.C:
 			wait = 0 // ask once more: a notification may have been lost
-		case <-rd.Waiters.stopped:
+		case <-rd.waiters.stopped:
 			wait = 0
 		case <-ctx.Done():
 			return nil

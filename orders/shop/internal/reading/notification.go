@@ -33,15 +33,15 @@ type Change struct {
 // Notifier exchanges notifications with the other processes.
 type Notifier struct {
 	*core.Core
-	Sales     *catalog.Watch
-	Ledger    *ledger.Ledger
-	Waiters   *Waiters
+	sales     *catalog.Watch
+	ledger    *ledger.Ledger
+	waiters   *Waiters
 	committed atomic.Uint64 // commits that were reported
 }
 
 // NewNotifier returns the part that wakes waiters.
 func NewNotifier(c *core.Core, sales *catalog.Watch, l *ledger.Ledger, w *Waiters) *Notifier {
-	return &Notifier{Core: c, Sales: sales, Ledger: l, Waiters: w}
+	return &Notifier{Core: c, sales: sales, ledger: l, waiters: w}
 }
 
 func (n *Notifier) Publish(ctx context.Context, b Notification) {
@@ -79,7 +79,7 @@ const listenPause = 100 * time.Millisecond // after a connection failed
 func (n *Notifier) received(ctx context.Context, message string) {
 	if message == "" {
 		core.Poke(n.CheckNow)
-		n.Waiters.wakeAll()
+		n.waiters.wakeAll()
 		return
 	}
 	var b Notification
@@ -97,11 +97,11 @@ func (n *Notifier) received(ctx context.Context, message string) {
 
 func (n *Notifier) Receive(b Notification) {
 	for _, c := range b.Orders {
-		n.Ledger.Settle(c.ID, c.Status)
-		n.Waiters.wake(c.ID)
+		n.ledger.Settle(c.ID, c.Status)
+		n.waiters.wake(c.ID)
 	}
 	if len(b.Orders) > 0 {
-		n.Waiters.wake(anyOrder)
+		n.waiters.wake(anyOrder)
 	}
 	if b.Sales {
 		core.Poke(n.CheckNow)
@@ -112,7 +112,7 @@ func (n *Notifier) Receive(b Notification) {
 	if b.Verified {
 		core.Poke(n.Verifying)
 	}
-	if ci, ok := n.Sales.Catalog.Load().ByNumber[b.Item]; ok {
+	if ci, ok := n.sales.Catalog.Load().ByNumber[b.Item]; ok {
 		ci.Forget()
 	}
 }

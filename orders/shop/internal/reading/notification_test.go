@@ -10,13 +10,13 @@ import (
 )
 
 func TestNewsWakeThoseWhoWait(t *testing.T) {
-	s := &Notifier{Ledger: ledger.New(1), Waiters: NewWaiters(), Sales: &catalog.Watch{}}
-	s.Sales.Catalog.Store(&catalog.Catalog{})
+	s := &Notifier{ledger: ledger.New(1), waiters: NewWaiters(), sales: &catalog.Watch{}}
+	s.sales.Catalog.Store(&catalog.Catalog{})
 	ids := orders.IDKey{Key: []byte("key")}
 	id, other := ids.New(time.UnixMilli(1), 1), ids.New(time.UnixMilli(2), 1)
-	mine, done := s.Waiters.wait(id)
+	mine, done := s.waiters.wait(id)
 	defer done()
-	others, doneToo := s.Waiters.wait(other)
+	others, doneToo := s.waiters.wait(other)
 	defer doneToo()
 	s.Receive(Notification{Orders: []Change{{ID: id, Status: orders.StatusConfirmed}}})
 	select {

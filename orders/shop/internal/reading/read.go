@@ -40,16 +40,16 @@ const missedNotifications = 5 * time.Second
 // Reader reads orders, and waits for their changes.
 type Reader struct {
 	*core.Core
-	Sales   *catalog.Watch
-	Ledger  *ledger.Ledger
-	Waiters *Waiters
-	Reading *batch.Batcher[orders.ID, orders.Order] // orders as the database has them
+	sales   *catalog.Watch
+	ledger  *ledger.Ledger
+	waiters *Waiters
+	reading *batch.Batcher[orders.ID, orders.Order] // orders as the database has them
 }
 
 // NewReader returns the part. A notifier wakes its waiters.
 func NewReader(c *core.Core, sales *catalog.Watch, l *ledger.Ledger, w *Waiters) *Reader {
-	rd := &Reader{Core: c, Sales: sales, Ledger: l, Waiters: w}
-	rd.Reading = batch.New(core.StatementMax, core.StatementsAtOnce, rd.ReadBatch)
+	rd := &Reader{Core: c, sales: sales, ledger: l, waiters: w}
+	rd.reading = batch.New(core.StatementMax, core.StatementsAtOnce, rd.readBatch)
 	return rd
 }
 
@@ -65,10 +65,10 @@ func (rd *Reader) order(ctx context.Context, id orders.ID) (orders.Order, error)
 	if rd.Foreign.Load() {
 		return orders.Order{}, core.ErrForeign
 	}
-	if !rd.Sales.Issued(id) {
+	if !rd.sales.Issued(id) {
 		return orders.Order{}, orders.ErrUnknownOrder
 	}
-	o, remembered := rd.Ledger.Accepted(id)
+	o, remembered := rd.ledger.Accepted(id)
 	// The database first: after a response "confirmed", no later one may be "accepted".
 	stored, err := rd.Stored(ctx, id)
 	if !errors.Is(err, orders.ErrUnknownOrder) {
@@ -101,16 +101,16 @@ func (rd *Reader) Newest(ctx context.Context, pending orders.Order) (orders.Orde
 func (rd *Reader) Stored(ctx context.Context, id orders.ID) (orders.Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, rd.Timeout)
 	defer cancel()
-	return core.Batched(ctx, rd.Reading, id)
+	return core.Batched(ctx, rd.reading, id)
 }
 
-// ReadBatch reads orders that are requested at the same time.
-func (rd *Reader) ReadBatch(ctx context.Context, calls []*batch.Call[orders.ID, orders.Order]) {
+// readBatch reads orders that are requested at the same time.
+func (rd *Reader) readBatch(ctx context.Context, calls []*batch.Call[orders.ID, orders.Order]) {
 	ctx, cancel := context.WithTimeout(ctx, rd.Timeout)
 	defer cancel()
 	found, err := rd.Store.Committed(ctx, core.Inputs(calls))
 	if err != nil {
-		core.FailBatch(calls, err, func(half []*batch.Call[orders.ID, orders.Order]) { rd.ReadBatch(ctx, half) })
+		core.FailBatch(calls, err, func(half []*batch.Call[orders.ID, orders.Order]) { rd.readBatch(ctx, half) })
 		return
 	}
 	for _, c := range calls {
@@ -137,7 +137,7 @@ func (rd *Reader) since(id orders.ID) time.Duration {
 
 // pendingOrder reads an uncommitted order from Redis.
 func (rd *Reader) pendingOrder(ctx context.Context, id orders.ID) (o orders.Order, pending bool, err error) {
-	c := rd.Sales.Catalog.Load()
+	c := rd.sales.Catalog.Load()
 	ci, ok := c.ByNumber[id.Item()]
 	switch {
 	case ok && rd.Over(&ci.Sale.Sale), !ok && c.Loaded && rd.since(id) > newSale:
@@ -145,7 +145,7 @@ func (rd *Reader) pendingOrder(ctx context.Context, id orders.ID) (o orders.Orde
 	case !ok: // another process has just defined the sale; this one has not loaded it yet
 		return orders.Order{}, false, fmt.Errorf("%w: the order's item is not known here yet", orders.ErrUnavailable)
 	}
-	generation, err := rd.Sales.Verified(ctx, ci)
+	generation, err := rd.sales.Verified(ctx, ci)
 	if err != nil {
 		return orders.Order{}, false, err
 	}
@@ -173,16 +173,16 @@ func (rd *Reader) pendingOrder(ctx context.Context, id orders.ID) (o orders.Orde
 		}
 		return orders.Order{}, false, core.Unavailable(d.Err())
 	}
-	return orders.Order{}, false, rd.Sales.Forgotten(ci)
+	return orders.Order{}, false, rd.sales.Forgotten(ci)
 }
 
 func (rd *Reader) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error) {
-	changed, done := rd.Waiters.wait(id)
+	changed, done := rd.waiters.wait(id)
 	defer done()
 	var o orders.Order
 	looked := false
 	err := rd.await(ctx, wait, missedNotifications, changed, func() (bool, error) {
-		if mine, ok := rd.Ledger.Accepted(id); ok && !looked && wait > 0 && while == orders.StatusAccepted && rd.JustAccepted(mine) && v.CanRead(&mine) {
+		if mine, ok := rd.ledger.Accepted(id); ok && !looked && wait > 0 && while == orders.StatusAccepted && rd.JustAccepted(mine) && v.CanRead(&mine) {
 			looked, o = true, mine // its commit is about to be published
 			return false, nil
 		}
@@ -194,9 +194,9 @@ func (rd *Reader) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while
 }
 
 func (rd *Reader) Orders(ctx context.Context, q orders.Query) ([]orders.Order, error) {
-	l, err := rd.Sales.Listing(q.Sale)
+	l, err := rd.sales.Listing(q.Sale)
 	if q.Viewer.All {
-		l, err = rd.Sales.Find(ctx, q.Sale)
+		l, err = rd.sales.Find(ctx, q.Sale)
 	}
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (rd *Reader) pendingOrders(ctx context.Context, l *catalog.Listing, f stora
 		if rd.Over(&ci.Sale.Sale) {
 			continue
 		}
-		if _, err := rd.Sales.Verified(ctx, ci); err != nil {
+		if _, err := rd.sales.Verified(ctx, ci); err != nil {
 			return nil, err
 		}
 		records, err := rd.pendingRecords(ctx, ci, f.BuyerHash)
@@ -263,13 +263,13 @@ func (rd *Reader) pendingRecords(ctx context.Context, ci *catalog.Item, buyerHas
 		if buyerHash == "" {
 			records, err := rd.Base.HVals(ctx, ci.Keys[core.PendingKey]).Result()
 			if redis.HasErrorPrefix(err, "WRONGTYPE") {
-				err = rd.Sales.Forgotten(ci)
+				err = rd.sales.Forgotten(ci)
 			}
 			return catalog.WithoutSentinel(records), err
 		}
 		d := lua.Held.Run(ctx, rd.Batched, ci.Keys, buyerHash, ci.SeenBy(rd.Writer))
 		if d.Text() == "forgotten" {
-			return nil, rd.Sales.Forgotten(ci)
+			return nil, rd.sales.Forgotten(ci)
 		}
 		records := d.Texts()
 		return records, d.Err()
@@ -277,7 +277,7 @@ func (rd *Reader) pendingRecords(ctx context.Context, ci *catalog.Item, buyerHas
 }
 
 func (rd *Reader) Totals(ctx context.Context, sale string) (orders.Totals, error) {
-	if _, err := rd.Sales.Find(ctx, sale); err != nil {
+	if _, err := rd.sales.Find(ctx, sale); err != nil {
 		return orders.Totals{}, err
 	}
 	return rd.Store.Totals(ctx, sale)

@@ -36,7 +36,7 @@ func (r *recovery) load(ctx context.Context) error {
 		rows  int
 	)
 	send := func() error {
-		for i, cmd := range r.Sales.RunAll(ctx, lua.Load, calls) {
+		for i, cmd := range r.sales.RunAll(ctx, lua.Load, calls) {
 			if err := part[i].loaded(cmd); err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (r *recovery) reserveLate(ctx context.Context, list []orders.Reservation) (
 		if !ok {
 			return nil, fmt.Errorf("%w: late order %s is of item %s/%s, which is not on sale", orders.ErrUnavailable, r.Shown(l.ID, l.Buyer), l.Sale, l.Item)
 		}
-		again, status, err := r.Committer.ReserveLateIn(ctx, ci, l, reserve.ReserveMode(r.lead.Token))
+		again, status, err := r.committer.ReserveLateIn(ctx, ci, l, reserve.ReserveMode(r.lead.Token))
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (r *recovery) reserveLate(ctx context.Context, list []orders.Reservation) (
 			toCommit = append(toCommit, again)
 		}
 	}
-	refused, err := r.Committer.CommitAll(ctx, toCommit)
+	refused, err := r.committer.CommitAll(ctx, toCommit)
 	if err == nil && len(refused) > 0 {
 		err = core.ErrOvertaken
 	}

@@ -50,12 +50,12 @@ func (p pause) failed(raised bool, now time.Time) pause {
 // Recoverer rebuilds sales that Redis lost.
 type Recoverer struct {
 	*core.Core
-	Sales       *catalog.Watch
-	Regressions *catalog.Regressions
-	Members     *members.Membership
-	Notifier    *reading.Notifier
-	Committer   *commit.Committer
-	Leading     chan struct{} // holds a value while this process leads a sale
+	sales       *catalog.Watch
+	regressions *catalog.Regressions
+	members     *members.Membership
+	notifier    *reading.Notifier
+	committer   *commit.Committer
+	leading     chan struct{} // holds a value while this process leads a sale
 }
 
 // New returns the part.
@@ -63,7 +63,7 @@ func New(
 	c *core.Core, sales *catalog.Watch, regressions *catalog.Regressions, m *members.Membership, notifier *reading.Notifier, committer *commit.Committer,
 ) *Recoverer {
 	return &Recoverer{
-		Core: c, Sales: sales, Regressions: regressions, Members: m, Notifier: notifier, Committer: committer, Leading: make(chan struct{}, 1),
+		Core: c, sales: sales, regressions: regressions, members: m, notifier: notifier, committer: committer, leading: make(chan struct{}, 1),
 	}
 }
 
@@ -111,7 +111,7 @@ func (rc *Recoverer) RecoverSales(ctx context.Context) error {
 // its data is in another epoch than the leader's.
 func (rc *Recoverer) recoverSale(ctx context.Context, sale string, damaged int64) (raised bool, err error) {
 	_, err = rc.tryLead(ctx, sale, func(ctx context.Context) error {
-		l, err := rc.Sales.Reread(ctx, sale)
+		l, err := rc.sales.Reread(ctx, sale)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (rc *Recoverer) recoverSale(ctx context.Context, sale string, damaged int64
 		if err != nil {
 			return err
 		}
-		if highest == l.Epoch && l.Epoch > damaged && rc.Regressions.Unresolved(l) == 0 {
+		if highest == l.Epoch && l.Epoch > damaged && rc.regressions.Unresolved(l) == 0 {
 			if intact, err := rc.intact(ctx, l); intact || err != nil {
 				return err // another process has recovered it, or the check failed
 			}
@@ -144,8 +144,8 @@ func (rc *Recoverer) recoverSale(ctx context.Context, sale string, damaged int64
 // leading holds a connection to the database, and fn needs another one.
 func (rc *Recoverer) tryLead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {
 	select {
-	case rc.Leading <- struct{}{}:
-		defer func() { <-rc.Leading }()
+	case rc.leading <- struct{}{}:
+		defer func() { <-rc.leading }()
 	case <-ctx.Done():
 		return false, fmt.Errorf("%w: another sale is being rebuilt: %w", orders.ErrUnavailable, ctx.Err())
 	}
@@ -157,14 +157,14 @@ func (rc *Recoverer) highestEpoch(ctx context.Context, l *catalog.Listing) (int6
 	items := l.All()
 	leads := make([]*redis.StringCmd, len(items))
 	_ = rc.Pipelined(ctx, len(items), func(p redis.Pipeliner, i int) { leads[i] = p.HGet(ctx, items[i].Lead, "epoch") })
-	highest := max(l.Epoch, rc.Regressions.Unresolved(l))
+	highest := max(l.Epoch, rc.regressions.Unresolved(l))
 	for _, cmd := range leads {
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return 0, core.Unavailable(err)
 		}
 		epoch, _ := cmd.Int64() // a leader that is lost or cannot be read is none
 		if epoch > highest {
-			rc.Regressions.Regressed(ctx, l.ID, epoch, "its epoch in Redis")
+			rc.regressions.Regressed(ctx, l.ID, epoch, "its epoch in Redis")
 			highest = epoch
 		}
 	}
@@ -173,7 +173,7 @@ func (rc *Recoverer) highestEpoch(ctx context.Context, l *catalog.Listing) (int6
 
 // intact reports whether Redis has every item of the sale that it should have.
 func (rc *Recoverer) intact(ctx context.Context, l *catalog.Listing) (bool, error) {
-	for _, sight := range rc.Sales.Look(ctx, l.All()) {
+	for _, sight := range rc.sales.Look(ctx, l.All()) {
 		if sight.Err != nil {
 			return false, sight.Err
 		}

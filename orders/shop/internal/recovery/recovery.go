@@ -46,13 +46,13 @@ func (r *recovery) raise(ctx context.Context, seen int64) (raised bool, err erro
 	}
 	failpoint.Step(failpoint.LeaderRaised)
 	r.l, err = r.current(ctx)
-	r.Notifier.Publish(ctx, reading.Notification{Sales: true})
+	r.notifier.Publish(ctx, reading.Notification{Sales: true})
 	return true, err
 }
 
 // current reads the sale, or returns errOvertaken if it is no longer in the leader's epoch.
 func (r *recovery) current(ctx context.Context) (*catalog.Listing, error) {
-	l, err := r.Sales.Reread(ctx, r.lead.Sale)
+	l, err := r.sales.Reread(ctx, r.lead.Sale)
 	if err == nil && (l.Epoch != r.lead.Epoch || l.EpochToken != r.lead.Token) {
 		err = core.ErrOvertaken
 	}
@@ -72,7 +72,7 @@ func (r *recovery) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	late, err := r.Committer.CommitAll(ctx, abandoned)
+	late, err := r.committer.CommitAll(ctx, abandoned)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (r *recovery) run(ctx context.Context) error {
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	r.Notifier.Publish(ctx, reading.Notification{Sales: true})
+	r.notifier.Publish(ctx, reading.Notification{Sales: true})
 	failpoint.Step(failpoint.LeaderOpened)
 	r.drop(ctx, old)
 	level := slog.LevelWarn
@@ -104,13 +104,13 @@ func (r *recovery) run(ctx context.Context) error {
 	r.Logger.Log(ctx, level, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
 		slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
 		slog.Int64("hand_over_ms", waited.Milliseconds()), slog.Int64("took_ms", time.Since(r.began).Milliseconds()))
-	_, err = r.Sales.Compare(ctx, r.l.All()...)
+	_, err = r.sales.Compare(ctx, r.l.All()...)
 	return err
 }
 
 // forAll runs a script for items that replies 0 when another leader has the item.
 func (r *recovery) forAll(ctx context.Context, script *redisscript.Script, calls []catalog.Call) error {
-	for _, reply := range r.Sales.RunAll(ctx, script, calls) {
+	for _, reply := range r.sales.RunAll(ctx, script, calls) {
 		if n := reply.Int(); reply.Err() != nil {
 			return core.Unavailable(reply.Err())
 		} else if n == 0 {
@@ -125,7 +125,7 @@ func (r *recovery) takeItems(ctx context.Context) error {
 	runs := make(catalog.ServerRuns)
 	calls := make([]catalog.Call, len(r.l.Items))
 	for i, ci := range r.l.All() {
-		fields, err := r.Sales.Definition(ctx, ci, runs)
+		fields, err := r.sales.Definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func (rc *Recoverer) awaitHandOver(ctx context.Context, lead storage.Lead) (late
 		if err != nil {
 			return nil, err
 		}
-		rc.Members.Heartbeats.Observe(asked, time.Now(), list)
-		silent, awaited, early := rc.Members.Heartbeats.Awaited(asked, list)
+		rc.members.Heartbeats.Observe(asked, time.Now(), list)
+		silent, awaited, early := rc.members.Heartbeats.Awaited(asked, list)
 		switch {
 		case len(awaited) == 0 && !early:
 			failpoint.Step(failpoint.LeaderEndsHandOver)
@@ -222,7 +222,7 @@ func (r *recovery) seal(ctx context.Context, old []*catalog.Item) ([]orders.Rese
 		for i, ci := range part {
 			calls[i] = catalog.Call{Item: ci, Args: []any{r.lead.Token, "0"}}
 		}
-		for i, d := range r.Sales.RunMany(ctx, lua.Seal, calls, 1, false) {
+		for i, d := range r.sales.RunMany(ctx, lua.Seal, calls, 1, false) {
 			scan := func(cursor string) redisscript.Reply {
 				return lua.Seal.Run(ctx, r.Base, part[i].KeysWithLead(), r.lead.Token, cursor)
 			}
@@ -288,7 +288,7 @@ func (r *recovery) drop(ctx context.Context, old []*catalog.Item) {
 	for i, ci := range old {
 		calls[i] = catalog.Call{Item: ci, Args: []any{r.lead.Token}}
 	}
-	for _, reply := range r.Sales.RunAll(ctx, lua.Drop, calls) {
+	for _, reply := range r.sales.RunAll(ctx, lua.Drop, calls) {
 		if err := reply.Err(); err != nil {
 			r.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
 			return

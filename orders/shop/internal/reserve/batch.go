@@ -39,7 +39,7 @@ func (rs *Reserver) reserve(ctx context.Context, c *reserveCall) (catalog.Decisi
 	}
 	d, err := batches.Do(ctx, c)
 	if errors.Is(err, batch.ErrNotRun) {
-		rs.Ledger.Release()
+		rs.ledger.Release()
 	}
 	return d, core.Unavailable(err)
 }
@@ -67,7 +67,7 @@ func (c *reserveCall) Run(ctx context.Context, batched []*batch.Call[catalog.Req
 			b.Out, b.Err = calls[i].decide(&replies[i])
 		}
 		if !b.Out.Noted {
-			rs.Ledger.Release()
+			rs.ledger.Release()
 		}
 	}
 }
@@ -78,16 +78,16 @@ func (c *reserveCall) decide(d *redisscript.Reply) (catalog.Decision, error) {
 	word, free := d.Text(), int(d.Int())
 	switch word {
 	case "forgotten":
-		return catalog.Decision{}, rs.Sales.Forgotten(a.cachedItem)
+		return catalog.Decision{}, rs.sales.Forgotten(a.cachedItem)
 	case "damaged":
-		return catalog.Decision{}, rs.Sales.Damaged(a.cachedItem)
+		return catalog.Decision{}, rs.sales.Damaged(a.cachedItem)
 	case "recovering":
 		return catalog.Decision{}, orders.ErrRecovering
 	}
 	switch word {
 	case "reserved", "held":
 	case "unheld":
-		rs.Ledger.Drop(a.identity())
+		rs.ledger.Drop(a.identity())
 		return catalog.Decision{}, core.Unavailable(d.Err())
 	default:
 		out, err := a.decodeRefusal(word, free, d)
@@ -105,13 +105,13 @@ func (c *reserveCall) decide(d *redisscript.Reply) (catalog.Decision, error) {
 		return catalog.Decision{Held: id}, nil
 	}
 	failpoint.Hit(failpoint.AfterReserve)
-	if now, ok := rs.Membership.Lease.Held(time.Now()); !ok || now != c.term {
+	if now, ok := rs.membership.Lease.Held(time.Now()); !ok || now != c.term {
 		return catalog.Decision{}, core.ErrNoLease // a recovery may have gone on without this process since Redis was asked
 	}
-	if !rs.Ledger.Add(a.identity(), r, c.term) {
+	if !rs.ledger.Add(a.identity(), r, c.term) {
 		return catalog.Decision{}, orders.ErrRecovering
 	}
-	rs.Enqueuer.Offer(r, c.from)
+	rs.enqueuer.Offer(r, c.from)
 	return catalog.Decision{Out: orders.Outcome{Order: r.Accepted(), Replayed: r.ID != c.r.ID}, Noted: true}, nil
 }
 
@@ -179,10 +179,10 @@ func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []ord
 // runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
 // Orders from before a recovery need none: the caller commits them next.
 func (rs *Reserver) runReserveScript(ctx context.Context, mode ReserveMode, keys []string, args []any) (redisscript.Reply, error) {
-	if rs.Replicas == nil || mode != ModeNew && mode != modeRepeat {
+	if rs.replicas == nil || mode != ModeNew && mode != modeRepeat {
 		r := lua.Reserve.Run(ctx, rs.Batched, keys, args...)
 		return r, r.Err()
 	}
 	args[1] = "kept"
-	return rs.Replicas.Run(ctx, keys, args)
+	return rs.replicas.Run(ctx, keys, args)
 }

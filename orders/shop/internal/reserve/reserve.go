@@ -43,12 +43,12 @@ type Attempt struct {
 // Reserver decides requests for orders.
 type Reserver struct {
 	*core.Core
-	Sales      *catalog.Watch
-	Ledger     *ledger.Ledger
-	Membership *members.Membership
-	Reader     *reading.Reader
-	Enqueuer   *queue.Enqueuer
-	Replicas   *replica.Waiter // for reservations that wait for a replica; nil when none does
+	sales      *catalog.Watch
+	ledger     *ledger.Ledger
+	membership *members.Membership
+	reader     *reading.Reader
+	enqueuer   *queue.Enqueuer
+	replicas   *replica.Waiter // for reservations that wait for a replica; nil when none does
 }
 
 // New returns the part. replicas is nil unless reservations have to be in a replica.
@@ -56,7 +56,7 @@ func New(
 	c *core.Core, sales *catalog.Watch, l *ledger.Ledger, membership *members.Membership, reader *reading.Reader, enqueuer *queue.Enqueuer,
 	replicas *replica.Waiter,
 ) *Reserver {
-	return &Reserver{Core: c, Sales: sales, Ledger: l, Membership: membership, Reader: reader, Enqueuer: enqueuer, Replicas: replicas}
+	return &Reserver{Core: c, sales: sales, ledger: l, membership: membership, reader: reader, enqueuer: enqueuer, replicas: replicas}
 }
 
 func (rs *Reserver) Place(ctx context.Context, req orders.Request) (orders.Outcome, error) {
@@ -74,7 +74,7 @@ func (rs *Reserver) Place(ctx context.Context, req orders.Request) (orders.Outco
 }
 
 func (rs *Reserver) Prepare(req orders.Request) (*Attempt, error) {
-	sale, err := rs.Sales.Listing(req.Sale)
+	sale, err := rs.sales.Listing(req.Sale)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +119,9 @@ func (rs *Reserver) Prepare(req orders.Request) (*Attempt, error) {
 // Screen decides from this process's memory, without Redis, if that is certain: with the order that the buyer already has, or
 // with a refusal. decided is false when the admission rules, and then Reserve, have to decide.
 func (a *Attempt) Screen() (out orders.Outcome, decided bool) {
-	if o, what, ok := a.reserver.Ledger.Held(a.identity()); ok {
+	if o, what, ok := a.reserver.ledger.Held(a.identity()); ok {
 		switch {
-		case what == ledger.Committed, what == ledger.Pending && !(a.reserver.Reader.JustAccepted(o) && a.promised()):
+		case what == ledger.Committed, what == ledger.Pending && !(a.reserver.reader.JustAccepted(o) && a.promised()):
 			return orders.Outcome{}, false
 		case o.Quantity != a.quantity:
 			return orders.Outcome{Reason: orders.ReasonKeyReused, Order: o}, true
@@ -137,13 +137,13 @@ func (a *Attempt) Screen() (out orders.Outcome, decided bool) {
 	if reason == "" {
 		return orders.Outcome{}, false
 	}
-	a.reserver.Sales.RefreshSnapshot(a.cachedItem, g)
+	a.reserver.sales.RefreshSnapshot(a.cachedItem, g)
 	return orders.Outcome{Reason: reason, RetryAfter: wait}, true
 }
 
 // Remembered reports whether this process remembers an order that the request repeats. The order may have changed elsewhere.
 func (a *Attempt) Remembered() bool {
-	_, _, ok := a.reserver.Ledger.Held(a.identity())
+	_, _, ok := a.reserver.ledger.Held(a.identity())
 	return ok
 }
 
@@ -177,18 +177,18 @@ func (a *Attempt) decide(ctx context.Context, mode ReserveMode) (out orders.Outc
 	if rs.Foreign.Load() {
 		return orders.Outcome{}, core.ErrForeign
 	}
-	term, ok := rs.Membership.Lease.Held(time.Now())
+	term, ok := rs.membership.Lease.Held(time.Now())
 	if !ok {
 		return orders.Outcome{}, core.ErrNoLease
 	}
-	if !rs.Membership.Committed() && mode != modeRepeat {
+	if !rs.membership.Committed() && mode != modeRepeat {
 		return orders.Outcome{}, core.ErrNoWorker
 	}
-	generation, err := rs.Sales.Verified(ctx, ci)
+	generation, err := rs.sales.Verified(ctx, ci)
 	if err != nil {
 		return orders.Outcome{}, err
 	}
-	if !rs.Ledger.Acquire() {
+	if !rs.ledger.Acquire() {
 		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryCapacity}, nil
 	}
 	began := time.Now()
@@ -197,7 +197,7 @@ func (a *Attempt) decide(ctx context.Context, mode ReserveMode) (out orders.Outc
 		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(rs.Timeout),
 		from: trace.SpanContextFromContext(ctx),
 		r: orders.Reservation{
-			ID: rs.Sales.Catalog.Load().IDs.New(at, ci.Item.Number), Epoch: ci.Sale.Epoch, Sale: ci.Sale.ID, Item: ci.Item.ID,
+			ID: rs.sales.Catalog.Load().IDs.New(at, ci.Item.Number), Epoch: ci.Sale.Epoch, Sale: ci.Sale.ID, Item: ci.Item.ID,
 			Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
 		},
 	}
@@ -218,7 +218,7 @@ func (a *Attempt) decide(ctx context.Context, mode ReserveMode) (out orders.Outc
 	if !d.Out.Replayed {
 		return d.Out, nil
 	}
-	o, err := rs.Reader.Newest(ctx, d.Out.Order)
+	o, err := rs.reader.Newest(ctx, d.Out.Order)
 	if err != nil {
 		return orders.Outcome{}, err
 	}
@@ -230,11 +230,11 @@ func (a *Attempt) decide(ctx context.Context, mode ReserveMode) (out orders.Outc
 // to be asked whether it still has the order: the sale may have been recovered without this process, and another process may
 // have given the buyer another order.
 func (a *Attempt) recall(ctx context.Context) (out orders.Outcome, ok bool, err error) {
-	o, what, known := a.reserver.Ledger.Held(a.identity())
+	o, what, known := a.reserver.ledger.Held(a.identity())
 	if !known || o.Quantity != a.quantity {
 		return orders.Outcome{}, false, nil
 	}
-	switch stored, err := a.reserver.Reader.Stored(ctx, o.ID); {
+	switch stored, err := a.reserver.reader.Stored(ctx, o.ID); {
 	case err == nil && (stored.Status.OwnsUnits() || a.key != ""): // otherwise Redis decides whether the buyer may order again
 		out, err = a.replayed(stored)
 		return out, true, err
@@ -249,8 +249,8 @@ func (a *Attempt) recall(ctx context.Context) (out orders.Outcome, ok bool, err 
 
 // promised reports whether the pending order that the request repeats was accepted in the lease that the process holds now.
 func (a *Attempt) promised() bool {
-	term, ok := a.reserver.Membership.Lease.Held(time.Now())
-	return ok && a.reserver.Ledger.Promised(a.identity(), term)
+	term, ok := a.reserver.membership.Lease.Held(time.Now())
+	return ok && a.reserver.ledger.Promised(a.identity(), term)
 }
 
 func (a *Attempt) identity() ledger.Identity {
@@ -289,7 +289,7 @@ func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (or
 	}
 	switch out.Reason {
 	case orders.ReasonNotStarted, orders.ReasonSoldOut, orders.ReasonPaused, orders.ReasonEnded:
-		a.reserver.Sales.RefreshSnapshot(a.cachedItem, nil) // so that the next ones are refused from memory
+		a.reserver.sales.RefreshSnapshot(a.cachedItem, nil) // so that the next ones are refused from memory
 	}
 	return out, core.Unavailable(d.Err())
 }
@@ -300,7 +300,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, erro
 	if err != nil {
 		return orders.Outcome{}, fmt.Errorf("%w: held order %.40q", orders.ErrUnavailable, held)
 	}
-	o, err := a.reserver.Reader.Stored(ctx, id)
+	o, err := a.reserver.reader.Stored(ctx, id)
 	if errors.Is(err, orders.ErrUnknownOrder) {
 		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.user).String()))
 		return orders.Outcome{}, fmt.Errorf("%w: the order is nowhere", orders.ErrUnavailable)
@@ -312,7 +312,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, erro
 
 // replayed returns an order in its current state.
 func (a *Attempt) replayed(o orders.Order) (orders.Outcome, error) {
-	a.reserver.Ledger.Learn(a.identity(), o)
+	a.reserver.ledger.Learn(a.identity(), o)
 	if !o.Status.OwnsUnits() && a.key == "" {
 		return orders.Outcome{}, fmt.Errorf("%w: the order has ended, and its buyer is about to be free to order again", orders.ErrUnavailable)
 	}
