@@ -1,3 +1,4 @@
+// Package admin changes sales for operators, and items for waiting rooms.
 package admin
 
 import (

@@ -1,3 +1,4 @@
+// Package audit compares what Redis and the database have of a sale with the invariants.
 package audit
 
 import (

@@ -1,3 +1,5 @@
+// Package catalog has the sales as this process has them in memory, compares them with Redis and the database, and runs scripts for
+// their items.
 package catalog
 
 import (

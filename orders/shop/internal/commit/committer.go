@@ -1,3 +1,5 @@
+// Package commit writes accepted orders to the database, whether they come from the queue, the outbox or this process, and then
+// changes them: payments, cancellations, expiries, returns of units, replays.
 package commit
 
 import (

@@ -1,3 +1,5 @@
+// Package core has what all parts of a shop use: the configuration, clients and clocks of a process, names of keys, signals between
+// loops, conditions, and errors.
 package core
 
 import (

@@ -1,3 +1,4 @@
+// Package members makes a process known to the others by heartbeats, and holds the lease without which it accepts no orders.
 package members
 
 import (

@@ -1,3 +1,4 @@
+// Package queue puts accepted orders into the task queue.
 package queue
 
 import (

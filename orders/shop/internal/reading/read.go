@@ -1,3 +1,4 @@
+// Package reading reads orders, waits for their changes, and exchanges these with other processes.
 package reading
 
 import (

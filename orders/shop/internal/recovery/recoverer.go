@@ -1,3 +1,4 @@
+// Package recovery rebuilds sales that Redis lost, or that the database turned back. docs/recovery.md has the steps.
 package recovery
 
 import (

@@ -1,3 +1,4 @@
+// Package reserve decides requests for orders: from memory if that is certain, otherwise with reserve.lua, many in one round trip.
 package reserve
 
 import (
