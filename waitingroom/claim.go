@@ -24,19 +24,19 @@ type claimed struct {
 // Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns a place, or a refusal with
 // ReasonNotYourTurn, ReasonAtCapacity or ReasonTurnLapsed, or an error, such as ErrNotJoined or ErrUnavailable; repeat it after the last.
 func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, *Refusal, error) {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
 	if err != nil {
 		return Place{}, nil, err
 	}
-	call := &claimCall{subject: subject}
+	call := &claimCall{subject: c.subject}
 	if who.byToken {
-		call.number = known.number
+		call.number = c.known.number
 	}
 	got, err := s.claiming.Do(ctx, name, call)
 	if err != nil || got.refusal != nil {
 		return Place{}, got.refusal, err
 	}
-	return s.placeWithToken(v, got.place), nil, nil
+	return s.placeWithToken(c.view, got.place), nil, nil
 }
 
 func (s *Service) claimBatch(ctx context.Context, name string, take taking[*claimCall, claimed]) {
@@ -65,7 +65,7 @@ func (s *Service) claim(ctx context.Context, tx sqldb.Conn, r *room, calls []*ba
 	for i, c := range calls {
 		subjects[i] = c.In.subject
 	}
-	found, err := s.store.bySubject(ctx, tx, r.Room, subjects)
+	found, err := s.store.bySubject(ctx, tx, r.def.Room, subjects)
 	if err != nil {
 		return err
 	}
@@ -99,12 +99,12 @@ func (s *Service) claim(ctx context.Context, tx sqldb.Conn, r *room, calls []*ba
 		case !r.belowLimits(active, recent):
 			c.Out.refusal = &Refusal{Reason: ReasonAtCapacity}
 			p.untilRT = max(p.untilRT, rt+claimRetryWithin.Milliseconds())
-			if _, err := s.store.updateOne(ctx, tx, r.Room, p, `until_rt = $4, active_rt = $4`, "", p.untilRT); err != nil {
+			if _, err := s.store.updateOne(ctx, tx, r.def.Room, p, `until_rt = $4, active_rt = $4`, "", p.untilRT); err != nil {
 				return err
 			}
 		default:
-			passRT := rt + r.PassLifetime.Milliseconds()
-			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now ms}`, "", r.now, passRT)
+			passRT := rt + r.def.PassLifetime.Milliseconds()
+			n, err := s.store.updateOne(ctx, tx, r.def.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now ms}`, "", r.now, passRT)
 			if err != nil {
 				return err
 			}
@@ -127,22 +127,22 @@ func notAdmitted(state State) *Refusal {
 // admit lets the visitor of an admitted place order, if the place is not given up meanwhile. readAt is when r was read, by this process's
 // clock. If admit fails, a repeated claim or Restore does the same.
 func (s *Service) admit(ctx context.Context, r *room, readAt time.Time, p *place) error {
-	if r.Sale == "" {
+	if r.def.Sale == "" {
 		return nil
 	}
 	within := time.Duration(p.passRT-r.roomTime(r.now))*time.Millisecond - s.now().Sub(readAt)
-	return unavailable(s.opts.Stock.Admit(ctx, r.Sale, r.Item, r.Room, p.user, time.UnixMilli(p.admittedAt), p.quantity, within))
+	return unavailable(s.opts.Stock.Admit(ctx, r.def.Sale, r.def.Item, r.def.Room, p.user, time.UnixMilli(p.admittedAt), p.quantity, within))
 }
 
 // Restore lets a user order again whom the room admitted, if Redis has forgotten it. It returns false if the room has not, or the item has
 // no room.
 func (s *Service) Restore(ctx context.Context, sale, item, user string) (bool, error) {
 	for _, v := range *s.views.Load() {
-		if v.Sale != sale || v.Item != item || v.ended == PhaseClosed {
+		if v.room.def.Sale != sale || v.room.def.Item != item || v.room.ended == PhaseClosed {
 			continue
 		}
 		subject := v.subject("user", user)
-		found, err := s.store.bySubject(ctx, s.store.db.Conn, v.Room, []string{subject})
+		found, err := s.store.bySubject(ctx, s.store.db.Conn, v.room.def.Room, []string{subject})
 		if err != nil {
 			return false, err
 		}

@@ -73,7 +73,7 @@ func (r *room) budget(f *facts, dt int64) (turns, units int64) {
 		turns = 0
 	}
 	part := f.claimedPart()
-	if rate := float64(r.RatePerMin); rate > 0 {
+	if rate := float64(r.def.RatePerMin); rate > 0 {
 		// Unclaimed turns do not count against the rate, so others are given for them. Claims are counted when they are
 		// made, and refused above the rate, so this only has to be about right.
 		perMS := rate / 60_000 / part * r.brake
@@ -83,13 +83,13 @@ func (r *room) budget(f *facts, dt int64) (turns, units int64) {
 	if r.extra > 0 {
 		turns = min(maxTurns, max(turns, 0)+r.extra)
 	}
-	if r.Capacity > 0 {
-		turns = min(turns, int64(r.Capacity)-f.active-int64(math.Ceil(float64(f.open)*part)))
+	if r.def.Capacity > 0 {
+		turns = min(turns, int64(r.def.Capacity)-f.active-int64(math.Ceil(float64(f.open)*part)))
 	}
-	if r.Sale != "" {
+	if r.def.Sale != "" {
 		turns = min(turns, int64(math.Ceil(maxTurns*r.brake)))
 		free := float64(r.free)
-		if r.Bound == BoundExpected {
+		if r.def.Bound == BoundExpected {
 			free /= f.usedPart()
 		}
 		units = int64(free) - f.openUnits - f.activeUnits
@@ -98,19 +98,21 @@ func (r *room) budget(f *facts, dt int64) (turns, units int64) {
 }
 
 // onlyAdvance reports whether turns are given by Advance only.
-func (r *room) onlyAdvance() bool { return r.Sale == "" && r.RatePerMin == 0 && r.Capacity == 0 }
+func (r *room) onlyAdvance() bool {
+	return r.def.Sale == "" && r.def.RatePerMin == 0 && r.def.Capacity == 0
+}
 
 // spend takes n turns from the credit, and the rest from what the operator gave.
 func (r *room) spend(n int64) {
 	credit := min(n, int64(r.credit))
 	r.credit -= float64(credit)
 	r.extra = max(0, r.extra-(n-credit))
-	if r.RatePerMin == 0 && !r.onlyAdvance() {
+	if r.def.RatePerMin == 0 && !r.onlyAdvance() {
 		r.extra = 0 // nothing was kept back
 	}
 }
 
 // belowLimits reports whether a claim may be admitted beside those that were.
 func (r *room) belowLimits(active, claimed int64) bool {
-	return (r.Capacity == 0 || active < int64(r.Capacity)) && (r.RatePerMin == 0 || claimed < int64(r.RatePerMin))
+	return (r.def.Capacity == 0 || active < int64(r.def.Capacity)) && (r.def.RatePerMin == 0 || claimed < int64(r.def.RatePerMin))
 }

@@ -39,15 +39,15 @@ func (r *room) orders() ([]draw.Order, error) {
 func (r *room) drawSeed() (seed draw.Seed, err error) {
 	secret, err := hex.DecodeString(r.secret)
 	if err != nil {
-		return seed, fmt.Errorf("waitingroom: secret of room %s: %w", r.Room, err)
+		return seed, fmt.Errorf("waitingroom: secret of room %s: %w", r.def.Room, err)
 	}
 	root, err := hex.DecodeString(r.root)
 	if err != nil || len(root) != sha256.Size {
-		return seed, fmt.Errorf("waitingroom: root of room %s must be %d bytes in hexadecimal, got %q", r.Room, sha256.Size, r.root)
+		return seed, fmt.Errorf("waitingroom: root of room %s must be %d bytes in hexadecimal, got %q", r.def.Room, sha256.Size, r.root)
 	}
 	signature, err := hex.DecodeString(r.beacon.Signature)
-	if err != nil || (r.Beacon != "") != (len(signature) > 0) {
-		return seed, fmt.Errorf("waitingroom: beacon of room %s is %q, and its signature %q", r.Room, r.Beacon, r.beacon.Signature)
+	if err != nil || (r.def.Beacon != "") != (len(signature) > 0) {
+		return seed, fmt.Errorf("waitingroom: beacon of room %s is %q, and its signature %q", r.def.Room, r.def.Beacon, r.beacon.Signature)
 	}
 	return draw.NewSeed(secret, root, signature), nil
 }
@@ -68,14 +68,14 @@ func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSO
 	if err != nil {
 		return err
 	}
-	if !v.drawn() {
+	if !v.room.drawn() {
 		return failure.New(ErrConflict, "room %s has not drawn", name)
 	}
 	list := draw.List{
-		Room: name, Commitment: v.commit, Secret: v.secret, StartsMS: v.StartsAt.UnixMilli(), Beacon: v.beacon, Root: v.root, Seed: v.seed, N: v.nDrawn,
+		Room: name, Commitment: v.room.commit, Secret: v.room.secret, StartsMS: v.room.def.StartsAt.UnixMilli(), Beacon: v.room.beacon, Root: v.room.root, Seed: v.seed, N: v.room.nDrawn,
 	}
 	fields, values := list.Fields()
-	columns := draw.Columns(len(v.Lanes) > 0)
+	columns := draw.Columns(len(v.room.def.Lanes) > 0)
 	var out bytes.Buffer // written between queries: whoever reads slowly holds no connection of the database
 	if asJSON {
 		if err := export.Object(&out, fields, values); err != nil {
@@ -97,7 +97,7 @@ func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSO
 				return err
 			}
 			entry := []any{p.number - 1, p.subject, p.joinedAt}
-			if len(v.Lanes) > 0 {
+			if len(v.room.def.Lanes) > 0 {
 				entry = append(entry, p.lane)
 			}
 			return export.Object(&out, names, append(entry, position))

@@ -30,7 +30,7 @@ func (p *progress) observe(old, r *room, lane int) *progress {
 	case PhaseHeld, PhaseRecovering:
 		return p
 	case PhaseServing:
-		if now.Served < now.tail.Joined && before.Share == now.Share && old.RatePerMin == r.RatePerMin && old.Capacity == r.Capacity {
+		if now.Served < now.tail.Joined && before.Share == now.Share && old.def.RatePerMin == r.def.RatePerMin && old.def.Capacity == r.def.Capacity {
 			return p.add(r.roomTime(r.now), now.Served)
 		}
 	}
@@ -75,7 +75,7 @@ func (p *progress) rates() (slow, fast float64) {
 // number of turns in the time of n of them then has the standard deviation √n.
 func (v *view) eta(lane int, ahead, positions int64) *ETA {
 	moved := v.moved[lane]
-	if moved.slow <= 0 || v.onlyAdvance() || v.phase(v.now) != PhaseServing {
+	if moved.slow <= 0 || v.room.onlyAdvance() || v.room.phase(v.room.now) != PhaseServing {
 		return nil
 	}
 	if o := v.outlook(lane, ahead); o == OutlookUnlikely || o == OutlookReturns {

@@ -58,7 +58,7 @@ func (c *crowded) tick() {
 			continue
 		}
 		given++
-		v := visit{turn: c.now, claims: c.now + c.mean(c.claims), until: c.now + c.ClaimWindow.Milliseconds()}
+		v := visit{turn: c.now, claims: c.now + c.mean(c.claims), until: c.now + c.def.ClaimWindow.Milliseconds()}
 		if c.random.Float64() < c.silent {
 			v.claims = v.until
 		}
@@ -112,8 +112,8 @@ func TestETACoversTheTruth(t *testing.T) {
 			asked, known, covered, useful := 0, 0, 0, 0
 			for seed := range uint64(3) {
 				c := &crowded{random: rand.New(rand.NewPCG(seed, 1)), silent: tt.silent, gone: tt.gone, claims: tt.claims, stays: tt.stays}
-				c.Definition, c.lanes, c.brake, c.now = tt.bounds, oneLane(1_000_000), 1, 1_000_000
-				c.Mode, c.ClaimWindow, c.StartsAt = ModeFIFO, DefaultClaimWindow, time.UnixMilli(c.now)
+				c.def, c.lanes, c.brake, c.now = tt.bounds, oneLane(1_000_000), 1, 1_000_000
+				c.def.Mode, c.def.ClaimWindow, c.def.StartsAt = ModeFIFO, DefaultClaimWindow, time.UnixMilli(c.now)
 				var guesses []guess
 				moved := &progress{}
 				for end := c.now + 8*time.Minute.Milliseconds(); c.now < end; {
@@ -157,17 +157,17 @@ func TestETAIsNoGuess(t *testing.T) {
 		"a minute at one a second":  {func(*room) {}, 9, 0, true},
 		"held":                      {func(r *room) { r.held = true }, 9, 0, false},
 		"the stock cannot be read":  {func(r *room) { r.stalled = true }, 9, 0, false},
-		"another rate":              {func(r *room) { r.RatePerMin = 120 }, 9, 0, false},
+		"another rate":              {func(r *room) { r.def.RatePerMin = 120 }, 9, 0, false},
 		"another share":             {func(r *room) { r.lanes[0].Share++ }, 9, 0, false},
-		"another capacity":          {func(r *room) { r.Capacity = 10 }, 9, 0, false},
+		"another capacity":          {func(r *room) { r.def.Capacity = 10 }, 9, 0, false},
 		"nobody waits":              {func(r *room) { r.lanes[0].tail.Joined = r.lanes[0].Served }, 0, 0, false},
 		"ended":                     {func(r *room) { r.ended = PhaseClosed }, 9, 0, false},
-		"within the stock":          {func(r *room) { r.Sale, r.free = "spring", 10 }, 9, 0, true},
-		"beyond the stock":          {func(r *room) { r.Sale, r.free = "spring", 9 }, 9, 0, false},
-		"everything is taken":       {func(r *room) { r.Sale, r.free = "spring", 0 }, 0, 0, false},
+		"within the stock":          {func(r *room) { r.def.Sale, r.free = "spring", 10 }, 9, 0, true},
+		"beyond the stock":          {func(r *room) { r.def.Sale, r.free = "spring", 9 }, 9, 0, false},
+		"everything is taken":       {func(r *room) { r.def.Sale, r.free = "spring", 0 }, 0, 0, false},
 		"nineteen turns were given": {func(*room) {}, 9, 19, false},
 	} {
-		r := room{Definition: Definition{Mode: ModeFIFO, RatePerMin: 60, StartsAt: time.UnixMilli(start)}, now: start, tickedAt: start, lanes: oneLane(1000)}
+		r := room{def: Definition{Mode: ModeFIFO, RatePerMin: 60, StartsAt: time.UnixMilli(start)}, now: start, tickedAt: start, lanes: oneLane(1000)}
 		moved := &progress{}
 		for range 60 {
 			r.now, r.tickedAt = r.now+1000, r.now+1000
@@ -184,7 +184,7 @@ func TestETAIsNoGuess(t *testing.T) {
 			t.Errorf("%s: %v, and the turn is in ten seconds", what, eta)
 		}
 	}
-	onlyAdvance := room{Definition: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, now: start, lanes: oneLane(1000)}
+	onlyAdvance := room{def: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, now: start, lanes: oneLane(1000)}
 	if eta := (&view{room: onlyAdvance, moved: []*progress{{slow: 1, fast: 1}}}).eta(0, 9, 9); eta != nil {
 		t.Errorf("moved by hand: %v", eta)
 	}

@@ -18,7 +18,7 @@ func (s *Service) drawOrder(ctx context.Context, tx sqldb.Conn, r *room) error {
 			return err
 		}
 	}
-	if r.Beacon == "" || r.beacon.Signature != "" {
+	if r.def.Beacon == "" || r.beacon.Signature != "" {
 		r.drawnAt = r.now
 	}
 	return nil
@@ -40,9 +40,9 @@ func (s *Service) endList(ctx context.Context, tx sqldb.Conn, r *room) error {
 		return err
 	}
 	r.root, r.nDrawn = hex.EncodeToString(root), r.gathered
-	if r.Beacon != "" {
-		r.beacon.ListedMS = max(listedAt, r.StartsAt.UnixMilli())
-		r.beacon.Round = draw.RoundFor(r.StartsAt, time.UnixMilli(r.beacon.ListedMS))
+	if r.def.Beacon != "" {
+		r.beacon.ListedMS = max(listedAt, r.def.StartsAt.UnixMilli())
+		r.beacon.Round = draw.RoundFor(r.def.StartsAt, time.UnixMilli(r.beacon.ListedMS))
 	}
 	return nil
 }
@@ -59,48 +59,48 @@ func (s *Service) root(ctx context.Context, q sqldb.Conn, r *room) ([]byte, erro
 	if err := s.grow(ctx, q, r, r.gathered); err != nil {
 		return nil, err
 	}
-	t := s.trees[r.Room]
+	t := s.trees[r.def.Room]
 	if t.Size() != r.gathered {
-		delete(s.trees, r.Room)
-		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.Room, t.Size(), r.gathered)
+		delete(s.trees, r.def.Room)
+		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.def.Room, t.Size(), r.gathered)
 	}
 	return t.Root()
 }
 
 // grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller holds the lock of the refreshes.
 func (s *Service) grow(ctx context.Context, q sqldb.Conn, r *room, upTo int64) error {
-	if t := s.trees[r.Room]; t != nil && t.Size() >= upTo {
+	if t := s.trees[r.def.Room]; t != nil && t.Size() >= upTo {
 		return nil
 	}
 	if err := s.confirm(ctx, q, r); err != nil {
 		return err
 	}
-	t := s.trees[r.Room]
+	t := s.trees[r.def.Room]
 	if t == nil {
 		t = draw.NewTree()
-		s.trees[r.Room] = t
+		s.trees[r.def.Room] = t
 	}
-	return s.store.listed(ctx, q, r.Room, t.Size(), upTo, func(p *place) error {
+	return s.store.listed(ctx, q, r.def.Room, t.Size(), upTo, func(p *place) error {
 		if p.number != t.Size()+1 {
-			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.Room, t.Size())
+			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.def.Room, t.Size())
 		}
-		return t.Add(p.entry().Leaf(r.Room))
+		return t.Add(p.entry().Leaf(r.def.Room))
 	})
 }
 
 // confirm forgets the leaves of a room if the database has another place with the number of the last one: a database that lost its last
 // commits has given their numbers to others. The caller holds the lock of the refreshes.
 func (s *Service) confirm(ctx context.Context, q sqldb.Conn, r *room) error {
-	t := s.trees[r.Room]
+	t := s.trees[r.def.Room]
 	if t == nil || t.Size() == 0 {
 		return nil
 	}
-	last, err := s.store.find(ctx, q, ofNumbers, r.Room, sqldb.JSON([]int64{t.Size()}))
+	last, err := s.store.find(ctx, q, ofNumbers, r.def.Room, sqldb.JSON([]int64{t.Size()}))
 	if err != nil {
 		return err
 	}
-	if len(last) != 1 || !bytes.Equal(t.Last(), last[0].entry().Leaf(r.Room)) {
-		delete(s.trees, r.Room)
+	if len(last) != 1 || !bytes.Equal(t.Last(), last[0].entry().Leaf(r.def.Room)) {
+		delete(s.trees, r.def.Room)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/sqldb"
 )
 
 type joinCall struct {
@@ -30,28 +32,28 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		return Place{}, nil, err
 	}
 	most := maxQuantity
-	if v.Sale != "" { // otherwise one place could have all units promised to it
-		if most, err = s.opts.Stock.Quota(ctx, v.Sale, v.Item); err != nil {
+	if v.room.def.Sale != "" { // otherwise one place could have all units promised to it
+		if most, err = s.opts.Stock.Quota(ctx, v.room.def.Sale, v.room.def.Item); err != nil {
 			return Place{}, nil, unavailable(err)
 		}
 	}
 	if quantity < 1 || quantity > most {
 		return Place{}, nil, invalid("quantity", "be 1 to %d, got %d", most, quantity)
 	}
-	subject, known, err := s.identify(v, who)
+	c, err := s.identify(v, who)
 	if err != nil {
 		return Place{}, nil, err
 	}
-	lane, refusal, err := v.laneFor(&who)
+	lane, refusal, err := v.room.def.laneFor(&who)
 	if err != nil || refusal != nil {
 		return Place{}, refusal, err
 	}
 	now := v.clockNow(s.now())
-	early := now < v.GatherAt.UnixMilli()
-	if v.ended != "" || early && v.joined > 0 { // gather_at may have been put off
-		old, err := s.read(ctx, name, subject, who, known) // it may have been admitted
+	early := now < v.room.def.GatherAt.UnixMilli()
+	if v.room.ended != "" || early && v.room.joined > 0 { // gather_at may have been put off
+		old, err := s.read(ctx, &c) // it may have been admitted
 		if err == nil {
-			p, err := s.joined(v, joined{place: old, gathered: v.gathered})
+			p, err := s.joined(v, joined{place: old, gathered: v.room.gathered})
 			return p, nil, err
 		}
 		if !errors.Is(err, ErrNotJoined) {
@@ -59,17 +61,17 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		}
 	}
 	switch {
-	case v.ended == PhaseExhausted:
+	case v.room.ended == PhaseExhausted:
 		return Place{}, &Refusal{Reason: ReasonSoldOut}, nil
-	case v.ended != "":
+	case v.room.ended != "":
 		return Place{}, &Refusal{Reason: ReasonEnded, Detail: "The room has ended."}, nil
 	case early:
 		return Place{}, &Refusal{Reason: ReasonNotStarted, Detail: "The room has not opened."}, nil
 	}
-	if subject == "" {
-		subject = v.subject("unknown", rand.Text())
+	if c.subject == "" {
+		c.subject = v.subject("unknown", rand.Text())
 	}
-	got, err := s.joining.Do(ctx, name, &joinCall{v, joiner{Subject: subject, Account: who.User, Quantity: quantity, Lane: lane}})
+	got, err := s.joining.Do(ctx, name, &joinCall{v, joiner{Subject: c.subject, Account: who.User, Quantity: quantity, Lane: lane}})
 	if err != nil || got.refusal != nil {
 		return Place{}, got.refusal, err
 	}
@@ -84,30 +86,38 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 func (s *Service) joined(v *view, got joined) (shown Place, err error) {
 	shown = s.placeWithToken(v, got.place)
 	shown.Created = got.created
-	if v.Mode == ModeDraw && got.place.number <= got.gathered {
+	if v.room.def.Mode == ModeDraw && got.place.number <= got.gathered {
 		shown.Receipt, err = s.receipt(v, got.place)
 	}
 	return shown, err
 }
 
+// joinBatch gives numbers to the callers that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joined]) {
-	var v *view
+	var r *room
 	var now int64
-	all, err := s.store.join(ctx, name, func() (joiners []joiner) {
-		for _, c := range take() {
-			v = c.In.view
-			joiners = append(joiners, c.In.who)
+	var all joins
+	err := s.store.inTx(ctx, func(tx sqldb.Conn) error {
+		end, err := s.store.lockEnd(ctx, tx, name)
+		if err != nil {
+			return err
 		}
-		if v != nil {
-			now = v.clockNow(s.now())
+		calls := take()
+		if len(calls) == 0 {
+			return nil
 		}
-		return joiners
-	}, func(old *place) (again int, ok bool) {
-		state := old.state(&v.room, old.position, now)
-		if state == StateLeft {
-			return old.again + 1, now >= old.rejoinAt()
+		joiners, subjects := make([]joiner, len(calls)), make([]string, len(calls))
+		for i, c := range calls {
+			joiners[i], subjects[i] = c.In.who, c.In.who.Subject
 		}
-		return 0, v.MayRejoin(state)
+		v := calls[len(calls)-1].In.view
+		r, now = &v.room, v.clockNow(s.now())
+		places, err := s.store.bySubject(ctx, tx, name, subjects)
+		if err != nil {
+			return err
+		}
+		all = end.assign(joiners, places, r, now)
+		return s.store.add(ctx, tx, name, end, &all)
 	})
 	if err == nil && len(all.fresh) < len(all.places) { // visitors who have a place may have seen it in a process with a newer view
 		var seen map[string]int64
@@ -127,7 +137,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			c.Err = fmt.Errorf("%w: the lanes of room %s have just changed", ErrUnavailable, name)
 			continue
 		}
-		if wait := p.rejoinAt() - now; p.state(&v.room, p.position, now) == StateLeft && wait > 0 {
+		if wait := p.rejoinAt() - now; p.state(r, p.position, now) == StateLeft && wait > 0 {
 			c.Out.refusal = &Refusal{ReasonRateLimited, "one place after another was given up in this room", time.Duration(wait) * time.Millisecond}
 			continue
 		}
@@ -142,6 +152,15 @@ const (
 	firstRejoin = 10 * time.Second
 	lastRejoin  = 10 * time.Minute
 )
+
+// mayReplace reports whether the subject of a place may get a new one at the end, and how many that subject has given up in a row by then.
+func (r *room) mayReplace(p *place, now int64) (again int, ok bool) {
+	state := p.state(r, p.position, now)
+	if state == StateLeft {
+		return p.again + 1, now >= p.rejoinAt()
+	}
+	return 0, r.def.MayRejoin(state)
+}
 
 // rejoinAt returns when the subject of a place that was given up may join again, in Unix ms.
 func (p *place) rejoinAt() int64 {

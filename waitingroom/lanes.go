@@ -141,13 +141,13 @@ func tailsOf(lanes []lane) []laneTail {
 
 // applyDefinition makes d the definition of a room; checkChange has permitted it.
 func (r *room) applyDefinition(d *Definition) {
-	if !r.sameLanes(d) {
+	if !r.def.sameLanes(d) {
 		r.lanes = newLanes(d)
 	}
 	for i, l := range d.Lanes {
 		r.lanes[i].Share = l.Share
 	}
-	r.Definition = *d
+	r.def = *d
 }
 
 // readLanes reads what the row of the room holds of its lanes.
@@ -159,7 +159,7 @@ func (r *room) readLanes(text string) error {
 		return nil
 	}
 	for i := range r.lanes {
-		r.Lanes = append(r.Lanes, r.lanes[i].Lane)
+		r.def.Lanes = append(r.def.Lanes, r.lanes[i].Lane)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (r *room) readTails(text string) error {
 		return err
 	}
 	if len(tails) != len(r.lanes) {
-		return fmt.Errorf("room %s has %d lanes, and its tail %d", r.Room, len(r.lanes), len(tails))
+		return fmt.Errorf("room %s has %d lanes, and its tail %d", r.def.Room, len(r.lanes), len(tails))
 	}
 	for i := range tails {
 		r.lanes[i].tail = tails[i]

@@ -13,15 +13,15 @@ import (
 
 // Leave gives up the visitor's place, and a pass that has not been used. A place whose state is final stays as it is. It is idempotent.
 func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
 	if err != nil {
 		return err
 	}
-	p, err := s.read(ctx, name, subject, who, known)
+	p, err := s.read(ctx, &c)
 	if err != nil {
 		return err
 	}
-	if p.state(&v.room, p.position, v.clockNow(s.now())).Final() {
+	if p.state(&c.view.room, p.position, c.view.clockNow(s.now())).Final() {
 		return nil
 	}
 	left, err := s.leaving.Do(ctx, name, p.number)
@@ -46,7 +46,7 @@ func (s *Service) leave(ctx context.Context, tx sqldb.Conn, r *room, calls []*ba
 	for i, c := range calls {
 		numbers[i] = c.In
 	}
-	found, err := s.store.find(ctx, tx, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, r.Room, sqldb.JSON(numbers))
+	found, err := s.store.find(ctx, tx, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, r.def.Room, sqldb.JSON(numbers))
 	if err != nil {
 		return err
 	}
@@ -54,10 +54,10 @@ func (s *Service) leave(ctx context.Context, tx sqldb.Conn, r *room, calls []*ba
 	var g errgroup.Group
 	g.SetLimit(stockCallsAtOnce)
 	for i, p := range found {
-		if r.Sale != "" && p.admittedAt > 0 {
+		if r.def.Sale != "" && p.admittedAt > 0 {
 			g.Go(func() error {
 				var err error
-				used[i], err = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.user, time.UnixMilli(p.admittedAt))
+				used[i], err = s.opts.Stock.Revoke(ctx, r.def.Sale, r.def.Item, r.def.Room, p.user, time.UnixMilli(p.admittedAt))
 				failed[i] = unavailable(err)
 				return nil
 			})
@@ -77,7 +77,7 @@ func (s *Service) leave(ctx context.Context, tx sqldb.Conn, r *room, calls []*ba
 	for _, c := range calls {
 		c.Out, c.Err = left[c.In], failures[c.In]
 	}
-	return s.store.update(ctx, tx, r.Room, setLeft, leaving)
+	return s.store.update(ctx, tx, r.def.Room, setLeft, leaving)
 }
 
 const setLeft = `left_at = {now ms}, changed_at = {now ms}`
@@ -86,14 +86,14 @@ const setLeft = `left_at = {now ms}, changed_at = {now ms}`
 // order does that, and Finish returns ErrConflict. It is idempotent. It returns a refusal with ReasonNotYourTurn or
 // ReasonTurnLapsed for a place that is not admitted.
 func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, *Refusal, error) {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
 	if err != nil {
 		return Place{}, nil, err
 	}
-	if v.Sale != "" {
+	if c.view.room.def.Sale != "" {
 		return Place{}, nil, failure.New(ErrConflict, "the places of room %s are done by their orders", name)
 	}
-	p, err := s.read(ctx, name, subject, who, known)
+	p, err := s.read(ctx, &c)
 	if err != nil {
 		return Place{}, nil, err
 	}
@@ -128,5 +128,5 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 	if err != nil || refusal != nil {
 		return Place{}, refusal, err
 	}
-	return s.placeWithToken(v, p), nil, nil
+	return s.placeWithToken(c.view, p), nil, nil
 }

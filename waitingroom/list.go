@@ -39,7 +39,7 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 	all := s.placesOf(v, rows)
 	for i, p := range rows {
 		if f.User != "" {
-			all[i].Steps = v.history(p, acts)
+			all[i].Steps = v.room.history(p, acts)
 		}
 	}
 	return all, nil
@@ -61,13 +61,13 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	if err != nil {
 		return nil, err
 	}
-	i := v.laneIndex(lane)
+	i := v.room.laneIndex(lane)
 	if i < 0 {
 		return nil, failure.New(ErrInvalid, "room %s has no lane %s", name, lane)
 	}
 	var numbers []int64
 	v.mu.Lock()
-	for position := max(after, 0); position < min(upTo, v.lanes[i].Served); position++ {
+	for position := max(after, 0); position < min(upTo, v.room.lanes[i].Served); position++ {
 		numbers = append(numbers, v.orders[i].Number(position))
 	}
 	v.mu.Unlock()
@@ -95,12 +95,12 @@ func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
 	if err != nil {
 		return Pace{}, err
 	}
-	if p.Outlook = OutlookNone; v.ended == "" {
-		p.Outlook = v.outlook(v.openLane(), v.waiting(v.openLane()))
+	if p.Outlook = OutlookNone; v.room.ended == "" {
+		p.Outlook = v.outlook(v.room.def.openLane(), v.waiting(v.room.def.openLane()))
 	}
 	since := measured.Milliseconds()
 	now := v.clockNow(s.now())
 	err = each(ctx, s.store.db.Conn, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`,
-		func(rows sqldb.Row) error { return rows.Scan(&p.Admitted) }, name, v.roomTime(now)-since, now-since)
+		func(rows sqldb.Row) error { return rows.Scan(&p.Admitted) }, name, v.room.roomTime(now)-since, now-since)
 	return p, err
 }

@@ -29,21 +29,22 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 
 // Place returns the visitor's place and changes nothing. With a token, nothing is read for those who wait. It returns ErrNotJoined.
 func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, error) {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
+	v, known := c.view, c.known
 	if err == nil && known != nil {
 		v, err = s.upToDate(ctx, v, known)
 	}
 	if err != nil {
 		return Place{}, err
 	}
-	if known != nil && !v.isSkipped(known) && v.ended == "" {
+	if known != nil && !v.isSkipped(known) && v.room.ended == "" {
 		known.user = who.User
 		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.servedFor(known) {
 			t.Token = s.tokenOf(v, known) // who.Token may be older, or of the previous secret
 			return t, nil
 		}
 	}
-	p, err := s.read(ctx, name, subject, who, known)
+	p, err := s.read(ctx, &c)
 	if err == nil {
 		v, err = s.upToDate(ctx, v, p)
 	}
@@ -55,26 +56,27 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 
 // upToDate returns a view of the room of v that has positions if the place was seen with one.
 func (s *Service) upToDate(ctx context.Context, v *view, p *place) (*view, error) {
-	if v.ordered() || p.seen == 0 {
+	if v.room.ordered() || p.seen == 0 {
 		return v, nil
 	}
 	if err := s.refreshOnce(ctx); err != nil {
 		return nil, err
 	}
-	return s.view(ctx, v.Room)
+	return s.view(ctx, v.room.def.Room)
 }
 
-// read returns the current place of a subject, or with byToken the one of the token, which may have been replaced.
-func (s *Service) read(ctx context.Context, name, subject string, who Visitor, known *place) (*place, error) {
-	p, err := s.reading.Do(ctx, name, subject)
-	if err != nil || !who.byToken || p.number == known.number {
+// read returns the current place of a caller, or with byToken the one of the token, which may have been replaced.
+func (s *Service) read(ctx context.Context, c *caller) (*place, error) {
+	name := c.view.room.def.Room
+	p, err := s.reading.Do(ctx, name, c.subject)
+	if err != nil || !c.who.byToken || p.number == c.known.number {
 		return p, err
 	}
-	found, err := s.store.find(ctx, s.store.db.Conn, ofNumbers, name, sqldb.JSON([]int64{known.number}))
+	found, err := s.store.find(ctx, s.store.db.Conn, ofNumbers, name, sqldb.JSON([]int64{c.known.number}))
 	if err != nil {
 		return nil, err
 	}
-	if len(found) != 1 || found[0].subject != subject {
+	if len(found) != 1 || found[0].subject != c.subject {
 		return nil, ErrNotJoined
 	}
 	return found[0], nil
@@ -118,12 +120,12 @@ func (s *Service) placeWithToken(v *view, p *place) Place {
 func (s *Service) tokenOf(v *view, p *place) string {
 	shown := *p
 	shown.seen = v.seenBy(p)
-	return s.placeToken(v.Room, &shown)
+	return s.placeToken(v.room.def.Room, &shown)
 }
 
 // seenBy returns what the visitor of a place has seen with the view, which may be older.
 func (v *view) seenBy(p *place) int64 {
-	if v.ordered() {
+	if v.room.ordered() {
 		return v.servedFor(p) + 1
 	}
 	return p.seen

@@ -57,8 +57,8 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 		}
 		return s.store.write(ctx, tx, r)
 	})
-	if errors.Is(err, ErrConflict) && (stored.ended == PhaseClosed || stored.Sale != d.Sale || stored.Item != d.Item) { // since guard looked
-		err = errors.Join(err, s.unguard(ctx, &room{Definition: d}))
+	if errors.Is(err, ErrConflict) && (stored.ended == PhaseClosed || stored.def.Sale != d.Sale || stored.def.Item != d.Item) { // since guard looked
+		err = errors.Join(err, s.unguard(ctx, &room{def: d}))
 	}
 	if err != nil {
 		return Status{}, false, err
@@ -76,7 +76,7 @@ func (s *Service) guard(ctx context.Context, d *Definition) error {
 		return err
 	}
 	if v := (*s.views.Load())[d.Room]; v != nil {
-		if err := v.checkChange(d, v.now); err != nil {
+		if err := v.room.checkChange(d, v.room.now); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Service) change(ctx context.Context, name string, by Cause, act, detail
 // checkNotEnded returns an ErrConflict if a room has ended.
 func (r *room) checkNotEnded() error {
 	if r.ended != "" {
-		return failure.New(ErrConflict, "room %s has ended", r.Room)
+		return failure.New(ErrConflict, "room %s has ended", r.def.Room)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (s *Service) SetRate(ctx context.Context, name string, perMin int, by Cause
 		return Status{}, invalid("rate_per_min", "be 0 to %d, got %d", MaxRate, perMin)
 	}
 	return s.alter(ctx, name, by, "rate", strconv.Itoa(perMin), "has another rate", func(r *room) error {
-		r.RatePerMin = perMin
+		r.def.RatePerMin = perMin
 		return r.checkNotEnded()
 	})
 }
@@ -213,10 +213,10 @@ func (s *Service) Close(ctx context.Context, name string, by Cause) (Status, err
 
 // unguard lets the item of a closed room be ordered without a turn.
 func (s *Service) unguard(ctx context.Context, r *room) error {
-	if r.Sale == "" || s.opts.Stock == nil {
+	if r.def.Sale == "" || s.opts.Stock == nil {
 		return nil
 	}
-	return unavailable(s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room))
+	return unavailable(s.opts.Stock.Unguard(ctx, r.def.Sale, r.def.Item, r.def.Room))
 }
 
 // unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their sale still need
@@ -226,7 +226,7 @@ func (s *Service) unguardClosed(ctx context.Context) error {
 	const query = `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> '' AND sale_state <> 'ended'`
 	err := each(ctx, s.store.db.Conn, query, func(rows sqldb.Row) error {
 		var r room
-		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
+		err := rows.Scan(&r.def.Room, &r.def.Sale, &r.def.Item)
 		closed = append(closed, r)
 		return err
 	})

@@ -129,26 +129,26 @@ func (v *view) placeOf(p *place, now int64) Place {
 		position = p.position
 	}
 	t := Place{
-		Room: r.Room, State: p.state(r, position, now), Number: p.number, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.user,
+		Room: r.def.Room, State: p.state(r, position, now), Number: p.number, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.user,
 		JoinedAt: instant(p.joinedAt), AdmittedAt: instant(p.admittedAt), DoneAt: instant(p.doneAt), LeftAt: instant(p.leftAt), OrderID: p.orderID, Reason: p.barred,
 	}
 	// As of the copy, in which room time stands still only if it truly did. It may be old, and since then ticks may have moved room time on:
 	// the reported deadline must not be later than the real one.
-	rt := r.roomTime(v.now)
-	left := func(until int64) time.Time { return time.UnixMilli(v.now + until - rt).UTC() }
+	rt := r.roomTime(v.room.now)
+	left := func(until int64) time.Time { return time.UnixMilli(v.room.now + until - rt).UTC() }
 	switch t.State {
 	case StateGathering:
-		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), v.pollUntilDrawn(now)
+		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), r.pollUntilDrawn(now)
 	case StateWaiting:
 		t.Ahead = v.ahead(lane, position, served)
 		t.Outlook = v.outlook(lane, t.Ahead)
 		t.ETA = v.eta(lane, t.Ahead, max(0, position-served))
 		t.PollAfter = pollWaiting(t.Ahead, t.ETA)
 	case StateTurn:
-		t.Outlook = v.promise()
+		t.Outlook = r.promise()
 		t.TurnUntil, t.PollAfter = left(p.untilRT), jitter(PollNear)
 	case StateAdmitted:
-		t.Outlook = v.promise()
+		t.Outlook = r.promise()
 		t.PassUntil, t.PollAfter = left(p.passRT), jitter(5*time.Second)
 	case StateDone:
 		t.Outlook = OutlookCertain

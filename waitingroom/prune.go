@@ -22,7 +22,7 @@ func (s *Service) prune(ctx context.Context) error {
 	err := each(ctx, s.store.db.Conn, `SELECT room, sale, item FROM waiting_rooms
 		WHERE ended <> '' AND secret <> '' AND ended_at <= {now ms} - $1 AND ticked_at <= {now ms} - $1 AND starts_at <= {now ms} - $1`, func(rows sqldb.Row) error {
 		var r room
-		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
+		err := rows.Scan(&r.def.Room, &r.def.Sale, &r.def.Item)
 		old = append(old, r)
 		return err
 	}, s.opts.KeepAfterEnd.Milliseconds())
@@ -51,12 +51,12 @@ func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) 
 	deleted := false
 	err = s.store.inTx(ctx, func(tx sqldb.Conn) error {
 		more, deleted = false, false
-		n, err := exec(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, old.Room)
+		n, err := exec(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, old.def.Room)
 		if err != nil || n == 0 { // another process has deleted it
 			return err
 		}
 		if n, err = exec(ctx, tx, `DELETE FROM waiting_places WHERE room = $1 AND seq IN
-			(SELECT seq FROM waiting_places WHERE room = $1 ORDER BY seq LIMIT $2)`, old.Room, pruneBatch); err != nil {
+			(SELECT seq FROM waiting_places WHERE room = $1 ORDER BY seq LIMIT $2)`, old.def.Room, pruneBatch); err != nil {
 			return err
 		}
 		if more = n > 0; more {
@@ -72,7 +72,7 @@ func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) 
 			{`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0, secret = '', sale_state = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0
 				WHERE room = $1`, []any{sqldb.JSON(lanes)}},
 		} {
-			if _, err := exec(ctx, tx, statement.text, append([]any{old.Room}, statement.args...)...); err != nil {
+			if _, err := exec(ctx, tx, statement.text, append([]any{old.def.Room}, statement.args...)...); err != nil {
 				return err
 			}
 		}
@@ -80,7 +80,7 @@ func (s *Service) shrink(ctx context.Context, old *room) (more bool, err error) 
 		return nil
 	})
 	if err == nil && deleted {
-		s.opts.Logger.InfoContext(ctx, "an old waiting room is deleted", slog.String("room", old.Room))
+		s.opts.Logger.InfoContext(ctx, "an old waiting room is deleted", slog.String("room", old.def.Room))
 	}
 	return more, err
 }

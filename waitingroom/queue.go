@@ -60,7 +60,7 @@ func (s *Service) readPlaces(ctx context.Context, tx sqldb.Conn, r *room, q *que
 	// Not replaced = 0: without statistics Postgres would prefer the partial index by subject, and read the whole room.
 	const live = `left_at = 0 AND barred = '' AND replaced < 1`
 	if q.read >= q.order.Drawn() {
-		q.next, err = s.store.places(ctx, tx, r.Room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`,
+		q.next, err = s.store.places(ctx, tx, r.def.Room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`,
 			q.lane.Name, q.read, q.last, maxTurns)
 		for _, p := range q.next {
 			p.position = q.order.Position(p.laneNumber)
@@ -79,7 +79,7 @@ func (s *Service) readPlaces(ctx context.Context, tx sqldb.Conn, r *room, q *que
 		numbers, at[number] = append(numbers, number), position
 	}
 	q.read = end
-	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.Room, sqldb.JSON(numbers), q.lane.Name)
+	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.def.Room, sqldb.JSON(numbers), q.lane.Name)
 	for _, p := range q.next {
 		p.position = at[p.laneNumber]
 	}

@@ -125,66 +125,73 @@ func (d *Definition) validate() error {
 
 // checkChange returns an ErrConflict if a stored room cannot become next at now.
 func (r *room) checkChange(next *Definition, now int64) error {
-	begun := now >= r.StartsAt.UnixMilli() || r.listed() || r.served() > 0
+	begun := now >= r.def.StartsAt.UnixMilli() || r.listed() || r.served() > 0
 	switch {
 	case r.ended != "":
-		return failure.New(ErrConflict, "room %s has ended, and no other room can have its name", r.Room)
-	case r.Sale != next.Sale || r.Item != next.Item:
-		return failure.New(ErrConflict, "room %s belongs to another sale or item for good", r.Room)
-	case r.joined > 0 && (r.Mode != next.Mode || r.RequiresUser != next.RequiresUser):
-		return failure.New(ErrConflict, "people have joined room %s, and its mode and whether it needs a user stay as they are", r.Room)
-	case (r.joined > 0 || begun) && r.Beacon != next.Beacon:
-		return failure.New(ErrConflict, "people have joined room %s, or it has begun, and its beacon stays as it is", r.Room)
-	case r.joined > 0 && !r.sameLanes(next):
-		return failure.New(ErrConflict, "people have joined room %s, and its lanes stay as they are, except for their shares", r.Room)
-	case r.served() > 0 && r.Bound != next.Bound:
-		return failure.New(ErrConflict, "turns were given in room %s, and what they promise stays as it is", r.Room)
-	case r.joined > 0 && !r.StartsAt.Equal(next.StartsAt) && next.StartsAt.UnixMilli() < now:
-		return failure.New(ErrConflict, "people have joined room %s, and starts_at must not be in the past", r.Room)
-	case begun && (r.Mode != next.Mode || !r.StartsAt.Equal(next.StartsAt)):
-		return failure.New(ErrConflict, "room %s has begun, and its mode and start stay as they are", r.Room)
+		return failure.New(ErrConflict, "room %s has ended, and no other room can have its name", r.def.Room)
+	case r.def.Sale != next.Sale || r.def.Item != next.Item:
+		return failure.New(ErrConflict, "room %s belongs to another sale or item for good", r.def.Room)
+	case r.joined > 0 && (r.def.Mode != next.Mode || r.def.RequiresUser != next.RequiresUser):
+		return failure.New(ErrConflict, "people have joined room %s, and its mode and whether it needs a user stay as they are", r.def.Room)
+	case (r.joined > 0 || begun) && r.def.Beacon != next.Beacon:
+		return failure.New(ErrConflict, "people have joined room %s, or it has begun, and its beacon stays as it is", r.def.Room)
+	case r.joined > 0 && !r.def.sameLanes(next):
+		return failure.New(ErrConflict, "people have joined room %s, and its lanes stay as they are, except for their shares", r.def.Room)
+	case r.served() > 0 && r.def.Bound != next.Bound:
+		return failure.New(ErrConflict, "turns were given in room %s, and what they promise stays as it is", r.def.Room)
+	case r.joined > 0 && !r.def.StartsAt.Equal(next.StartsAt) && next.StartsAt.UnixMilli() < now:
+		return failure.New(ErrConflict, "people have joined room %s, and starts_at must not be in the past", r.def.Room)
+	case begun && (r.def.Mode != next.Mode || !r.def.StartsAt.Equal(next.StartsAt)):
+		return failure.New(ErrConflict, "room %s has begun, and its mode and start stay as they are", r.def.Room)
 	}
 	return nil
 }
 
-// room is a room as the database holds it, with the end of its queue. Times are Unix ms of the database's clock.
+// room is a room as the database holds it. Times are Unix ms of the database's clock.
 type room struct {
-	Definition
+	def Definition
 
-	message   string
-	ended     Phase // PhaseExhausted or PhaseClosed; empty: neither
-	endedAt   int64
-	held      bool
-	stalled   bool // the stock could not be read
-	sale      SaleState
-	stoppedAt int64
-	stoppedMS int64
-	tickedAt  int64
-	credit    float64
-	extra     int64
-	brake     float64 // which part of its turns the room gives, because commits are slow; 1: all
-	lagMS     int64   // how long accepted orders wait for their commit
-	free      int64
-	promised  int64  // units of turns and passes that may still be used
-	secret    string // hexadecimal
-	salt      string
-	commit    string
-	root      string
-	nDrawn    int64
-	drawnAt   int64
-	beacon    draw.Beacon
+	// By operators, and by the tick that ends the room.
+	message string
+	held    bool
+	ended   Phase // PhaseExhausted or PhaseClosed; empty: neither
+	endedAt int64
 
+	// Of the stock, read by ticks.
+	stalled bool // it could not be read
+	sale    SaleState
+	free    int64
+	lagMS   int64 // how long accepted orders wait for their commit
+
+	// Room time: see roomTime.
+	stoppedAt, stoppedMS, tickedAt int64
+
+	// Of the controller.
+	credit   float64
+	extra    int64   // turns that Advance gave and that are left
+	brake    float64 // which part of its turns the room gives, because commits are slow; 1: all
+	promised int64   // units of turns and passes that may still be used
+
+	// Of the draw.
+	secret, salt, commit, root string // in hexadecimal, but for the salt of subjects
+	nDrawn, drawnAt            int64
+	beacon                     draw.Beacon
+
+	// Of the end of the queue, by joins.
 	joined, gathered int64
-	lanes            []lane // at least one; their numbers add up to those of the room
-	mostQuantity     int64  // of a place
-	now              int64  // when it was read
-	sinceTick        int64  // ms since the last tick, also while room time stands still; set by lock
+	mostQuantity     int64 // of a place
+
+	lanes []lane // at least one; their numbers add up to those of the room
+
+	// Of this copy.
+	now       int64 // when it was read
+	sinceTick int64 // ms since the last tick, also while room time stands still; set by lock
 }
 
 func (r *room) drawn() bool { return r.drawnAt > 0 }
 
 // ordered reports whether places have positions.
-func (r *room) ordered() bool { return r.Mode == ModeFIFO || r.drawn() }
+func (r *room) ordered() bool { return r.def.Mode == ModeFIFO || r.drawn() }
 
 // listed reports whether the list of those who take part in the draw is complete.
 func (r *room) listed() bool { return r.root != "" }
@@ -218,7 +225,7 @@ func (r *room) skipOutage() {
 
 // waitsForSale reports whether the room stands still because its sale takes no orders. Before its own start that has no effect.
 func (r *room) waitsForSale(now int64) bool {
-	return (r.sale == SalePaused || r.sale == SaleNotStarted) && r.ended == "" && now >= r.StartsAt.UnixMilli()
+	return (r.sale == SalePaused || r.sale == SaleNotStarted) && r.ended == "" && now >= r.def.StartsAt.UnixMilli()
 }
 
 // close ends the room; passes go on.
@@ -248,9 +255,9 @@ func (r *room) phase(now int64) Phase {
 		return PhaseRecovering
 	case r.waitsForSale(now):
 		return PhaseHeld
-	case now < r.GatherAt.UnixMilli():
+	case now < r.def.GatherAt.UnixMilli():
 		return PhaseScheduled
-	case now < r.StartsAt.UnixMilli(), r.Mode == ModeDraw && !r.drawn():
+	case now < r.def.StartsAt.UnixMilli(), r.def.Mode == ModeDraw && !r.drawn():
 		return PhaseGathering
 	}
 	return PhaseServing

@@ -158,19 +158,19 @@ func (s *Service) tickRooms(ctx context.Context) error {
 	g.SetLimit(roomsAtOnce)
 	var moved atomic.Bool
 	for _, v := range *s.views.Load() {
-		if now := v.clockNow(s.now()); v.runs() && now >= v.GatherAt.UnixMilli() {
+		if now := v.clockNow(s.now()); v.room.runs() && now >= v.room.def.GatherAt.UnixMilli() {
 			g.Go(func() error {
 				timeout := tickTimeout
-				if v.Mode == ModeDraw && !v.drawn() {
+				if v.room.def.Mode == ModeDraw && !v.room.drawn() {
 					timeout = drawTimeout
 				}
 				within, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
-				switch changed, err := s.tick(within, v.Room); {
+				switch changed, err := s.tick(within, v.room.def.Room); {
 				case changed:
 					moved.Store(true)
 				case err != nil && ctx.Err() == nil: // the other rooms go on
-					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.Room), slog.Any("error", err))
+					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.room.def.Room), slog.Any("error", err))
 				}
 				return nil
 			})
@@ -184,11 +184,11 @@ func (s *Service) tickRooms(ctx context.Context) error {
 }
 
 // runs reports whether a room needs ticks: it is open, or passes of it may still be used.
-func (v *view) runs() bool { return v.ended == "" || v.promised > 0 }
+func (r *room) runs() bool { return r.ended == "" || r.promised > 0 }
 
 func (s *Service) anyOpen() bool {
 	for _, v := range *s.views.Load() {
-		if v.runs() && v.now >= v.GatherAt.Add(-time.Minute).UnixMilli() {
+		if v.room.runs() && v.room.now >= v.room.def.GatherAt.Add(-time.Minute).UnixMilli() {
 			return true
 		}
 	}

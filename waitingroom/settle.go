@@ -12,7 +12,7 @@ import (
 // readStock brings the room's stock up to date. While it cannot be read, the room is stalled. A closed room reads none, because orders of
 // its item need no turn any more.
 func (s *Service) readStock(ctx context.Context, tx sqldb.Conn, r *room) (final bool, err error) {
-	if r.Sale == "" || r.ended == PhaseClosed {
+	if r.def.Sale == "" || r.ended == PhaseClosed {
 		r.stalled = false
 		r.stopOrStartClock(r.now)
 		return false, nil
@@ -22,7 +22,7 @@ func (s *Service) readStock(ctx context.Context, tx sqldb.Conn, r *room) (final 
 		return false, err
 	}
 	if err != nil && !r.stalled {
-		s.opts.Logger.WarnContext(ctx, "a waiting room cannot read its stock, and stands still", slog.String("room", r.Room), slog.Any("error", err))
+		s.opts.Logger.WarnContext(ctx, "a waiting room cannot read its stock, and stands still", slog.String("room", r.def.Room), slog.Any("error", err))
 	}
 	r.stalled = err != nil
 	if r.sale == SaleEnded && r.ended == "" {
@@ -38,7 +38,7 @@ func (s *Service) settle(ctx context.Context, tx sqldb.Conn, r *room) (final boo
 	if s.opts.Stock == nil {
 		return false, fmt.Errorf("%w: this program sells nothing", ErrUnavailable)
 	}
-	passes, err := s.store.places(ctx, tx, r.Room, `active_rt > 0 AND active_rt > $2 AND admitted_at > 0 AND done_at = 0 AND left_at = 0 ORDER BY active_rt`,
+	passes, err := s.store.places(ctx, tx, r.def.Room, `active_rt > 0 AND active_rt > $2 AND admitted_at > 0 AND done_at = 0 AND left_at = 0 ORDER BY active_rt`,
 		r.roomTime(r.now)-settleBack.Milliseconds())
 	if err != nil {
 		return false, err
@@ -48,7 +48,7 @@ func (s *Service) settle(ctx context.Context, tx sqldb.Conn, r *room) (final boo
 		users[i], since[i] = p.user, time.UnixMilli(p.admittedAt)
 	}
 	// Passes are read before the stock: an order in between makes the room promise less, not more.
-	supply, err := s.opts.Stock.Look(ctx, r.Sale, r.Item, r.Room, users, since)
+	supply, err := s.opts.Stock.Look(ctx, r.def.Sale, r.def.Item, r.def.Room, users, since)
 	if err != nil {
 		return false, err
 	}
@@ -57,13 +57,13 @@ func (s *Service) settle(ctx context.Context, tx sqldb.Conn, r *room) (final boo
 		case "":
 			continue
 		case Revoked:
-			if err := s.store.update(ctx, tx, r.Room, setLeft, passes[i:i+1]); err != nil {
+			if err := s.store.update(ctx, tx, r.def.Room, setLeft, passes[i:i+1]); err != nil {
 				return false, err
 			}
 			continue
 		}
 		const done = `done_at = {now ms}, order_id = $4, changed_at = {now ms}, `
-		if _, err := s.store.updateOne(ctx, tx, r.Room, passes[i], done+uncounted(5), "", order, r.roomTime(r.now)); err != nil {
+		if _, err := s.store.updateOne(ctx, tx, r.def.Room, passes[i], done+uncounted(5), "", order, r.roomTime(r.now)); err != nil {
 			return false, err
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Service) count(ctx context.Context, tx sqldb.Conn, r *room) (*facts, er
 			count(*) FILTER (WHERE `+lapses+`)
 		FROM `+active("$5"), func(rows sqldb.Row) error {
 		return rows.Scan(&f.open, &f.openUnits, &f.active, &f.activeUnits, &f.claimed, &f.fresh, &f.given, &f.taken, &f.over, &f.used, &f.lapsing)
-	}, r.Room, rt, rt-passSlack.Milliseconds(), rt-claimDelay.Milliseconds(), rt-(claimDelay+measured).Milliseconds(), rt-measured.Milliseconds(),
+	}, r.def.Room, rt, rt-passSlack.Milliseconds(), rt-claimDelay.Milliseconds(), rt-(claimDelay+measured).Milliseconds(), rt-measured.Milliseconds(),
 		r.now-measured.Milliseconds())
 	return f, err
 }
@@ -110,10 +110,10 @@ func (s *Service) lapse(ctx context.Context, tx sqldb.Conn, r *room, f *facts) e
 	if f.lapsing == 0 {
 		return nil
 	}
-	over, err := s.store.places(ctx, tx, r.Room, `active_rt > 0 AND active_rt > $3 AND `+lapses+` ORDER BY active_rt {unlocked}`,
+	over, err := s.store.places(ctx, tx, r.def.Room, `active_rt > 0 AND active_rt > $3 AND `+lapses+` ORDER BY active_rt {unlocked}`,
 		r.roomTime(r.now), r.roomTime(r.now)-(claimDelay+measured).Milliseconds())
 	if err != nil {
 		return err
 	}
-	return s.store.update(ctx, tx, r.Room, `lapsed_at = {now ms}`, over)
+	return s.store.update(ctx, tx, r.def.Room, `lapsed_at = {now ms}`, over)
 }

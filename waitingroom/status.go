@@ -82,7 +82,7 @@ func (s *Service) Rooms(ctx context.Context) ([]Status, error) {
 	views := *s.views.Load()
 	all := make([]Status, 0, len(views))
 	for _, name := range slices.Sorted(maps.Keys(views)) {
-		if views[name].deleted() {
+		if views[name].room.deleted() {
 			continue
 		}
 		all = append(all, views[name].status(s.now()))
@@ -101,33 +101,33 @@ func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, er
 }
 
 // saleMessage returns why the room stands still or has ended, if it does so with its sale.
-func (v *view) saleMessage(now int64) string {
-	if v.waitsForSale(now) || v.ended == PhaseClosed {
-		return saleMessages[v.sale]
+func (r *room) saleMessage(now int64) string {
+	if r.waitsForSale(now) || r.ended == PhaseClosed {
+		return saleMessages[r.sale]
 	}
 	return ""
 }
 
 func (v *view) status(local time.Time) Status {
-	now := v.clockNow(local)
+	r, now := &v.room, v.clockNow(local)
 	status := Status{
-		Definition: v.Definition, Phase: v.phase(now), Now: time.UnixMilli(now).UTC(), Served: v.served(), Joined: v.joined,
-		Brake: v.brake, Lag: time.Duration(v.lagMS) * time.Millisecond, Message: cmp.Or(v.message, v.saleMessage(now)),
+		Definition: r.def, Phase: r.phase(now), Now: time.UnixMilli(now).UTC(), Served: r.served(), Joined: r.joined,
+		Brake: r.brake, Lag: time.Duration(r.lagMS) * time.Millisecond, Message: cmp.Or(r.message, r.saleMessage(now)),
 	}
-	if v.Sale != "" && v.tickedAt > 0 {
-		status.Free = new(v.free)
+	if r.def.Sale != "" && r.tickedAt > 0 {
+		status.Free = new(r.free)
 	}
-	for i, l := range v.lanes {
+	for i, l := range r.lanes {
 		status.ByLane = append(status.ByLane, LaneStatus{l.Lane, l.Served, l.tail.Joined, v.waiting(i)})
 		status.Waiting += v.waiting(i)
 	}
-	if v.stale(local) && v.ended == "" {
+	if v.stale(local) && r.ended == "" {
 		status.Phase = PhaseRecovering
 	}
-	if v.Mode == ModeDraw {
-		status.Draw = &Draw{Commitment: v.commit, Root: v.root, N: v.nDrawn, Beacon: v.publicBeacon()}
-		if v.drawn() {
-			status.Draw.Secret, status.Draw.Seed = v.secret, v.seed
+	if r.def.Mode == ModeDraw {
+		status.Draw = &Draw{Commitment: r.commit, Root: r.root, N: r.nDrawn, Beacon: r.publicBeacon()}
+		if r.drawn() {
+			status.Draw.Secret, status.Draw.Seed = r.secret, v.seed
 		}
 	}
 	return status

@@ -31,7 +31,7 @@ const (
 )
 
 // history returns what happened to a place, in order.
-func (v *view) history(p *place, acts []act) []Step {
+func (r *room) history(p *place, acts []act) []Step {
 	var steps []Step
 	end := int64(0) // of the place
 	add := func(at int64, what, by, cause string) {
@@ -45,16 +45,16 @@ func (v *view) history(p *place, acts []act) []Step {
 	}
 	var closed act // the zero act: the room was not closed
 	for _, a := range acts {
-		if a.act == "close" && closed.at == 0 && v.ended == PhaseClosed {
+		if a.act == "close" && closed.at == 0 && r.ended == PhaseClosed {
 			closed = a
 		}
 	}
-	if v.ended == PhaseClosed && v.sale == SaleEnded && closed.at == 0 {
-		closed = act{at: v.endedAt, reason: "the sale is over"}
+	if r.ended == PhaseClosed && r.sale == SaleEnded && closed.at == 0 {
+		closed = act{at: r.endedAt, reason: "the sale is over"}
 	}
 	add(p.joinedAt, stepJoined, "", "")
-	if v.drawn() && p.number <= v.nDrawn {
-		add(v.drawnAt, stepDrawn, "", "the draw at the start")
+	if r.drawn() && p.number <= r.nDrawn {
+		add(r.drawnAt, stepDrawn, "", "the draw at the start")
 	}
 	add(p.turnAt, stepTurn, "", "the position was reached")
 	add(p.admittedAt, stepAdmitted, "", "the turn was claimed")
@@ -77,8 +77,8 @@ func (v *view) history(p *place, acts []act) []Step {
 		final(p.lapsedAt, stepLapsed, "", "the pass was not used in time")
 	case p.lapsedAt > 0:
 		final(p.lapsedAt, stepLapsed, "", "the turn was not claimed in time")
-	case p.turnRT == 0 && v.ended == PhaseExhausted:
-		final(v.endedAt, stepTurnedAway, "", "everything is sold")
+	case p.turnRT == 0 && r.ended == PhaseExhausted:
+		final(r.endedAt, stepTurnedAway, "", "everything is sold")
 	}
 	if p.replaced {
 		add(p.changedAt, stepReplaced, "", "the visitor joined again")

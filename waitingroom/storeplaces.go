@@ -109,105 +109,93 @@ type joiner struct {
 	Again    int    `json:"again"`
 }
 
-// joins are the places of joiners, by subject.
+// joins are what became of joiners.
 type joins struct {
-	places   map[string]*place // current ones, also those that were there; not of those who ask for a lane that the room does not have any more
+	places   map[string]*place // current ones by subject, also those that were there; not of those who ask for a lane that the room does not have any more
 	fresh    map[string]bool   // whose place is new
+	added    []joiner          // with their numbers
+	replaced []string          // subjects among them whose earlier place is replaced
 	gathered int64             // places with a number up to it are drawn
 }
 
-// join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
-// take is called with the lock. replaceable also returns what the new place's again is.
-func (s *Store) join(ctx context.Context, name string, take func() []joiner, replaceable func(*place) (again int, ok bool)) (all joins, err error) {
-	err = s.inTx(ctx, func(tx sqldb.Conn) error {
-		var joined, startsAt, now int64
-		var lanes []laneTail
-		if err := each(ctx, tx, `UPDATE waiting_tails SET room = room WHERE room = $1 RETURNING joined, gathered, lanes, {now ms}`, func(rows sqldb.Row) error {
-			var text string
-			if err := rows.Scan(&joined, &all.gathered, &text, &now); err != nil {
-				return err
-			}
-			return json.Unmarshal([]byte(text), &lanes)
-		}, name); err != nil {
-			return err
-		}
-		joiners := take()
-		if len(joiners) == 0 {
-			return nil
-		}
-		// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the end of the list the clock may be set back.
-		if err := each(ctx, tx, `SELECT CASE WHEN root <> '' THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`, func(rows sqldb.Row) error { return rows.Scan(&startsAt) }, name); err != nil {
-			return err
-		}
-		subjects := make([]string, len(joiners))
-		for i := range joiners {
-			subjects[i] = joiners[i].Subject
-		}
-		if all.places, err = s.bySubject(ctx, tx, name, subjects); err != nil {
-			return err
-		}
-		var added []joiner
-		var replaced []string
-		added, replaced, all.fresh = assignNumbers(joiners, lanes, joined, now, all.places, replaceable)
-		if len(added) == 0 {
-			return nil
-		}
-		if len(replaced) > 0 {
-			if _, err := exec(ctx, tx, `UPDATE waiting_places SET replaced = 1, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, name, replaced); err != nil {
-				return err
-			}
-		}
-		if _, err := exec(ctx, tx, `INSERT INTO waiting_places (room, seq, lane, lane_seq, subject, account, quantity, joined_at, again)
-			SELECT $1, j.seq, j.lane, j.lane_seq, j.subject, j.account, j.quantity, $2, j.again FROM
-			{rows $3: seq bigint, lane text, lane_seq bigint, subject text, account text, quantity integer, again integer}`, name, now, sqldb.JSON(added)); err != nil {
-			return err
-		}
-		joined += int64(len(added))
-		most := 0
-		for i := range added {
-			most = max(most, added[i].Quantity)
-		}
-		if now < startsAt {
-			all.gathered = joined
-			for i := range lanes {
-				lanes[i].Gathered = lanes[i].Joined
-			}
-		}
-		_, err = exec(ctx, tx, `UPDATE waiting_tails SET joined = $2, gathered = $3, most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`,
-			name, joined, all.gathered, most, sqldb.JSON(lanes))
-		return err
-	})
-	return all, err
+// queueEnd is the end of a room's queue, whose row is locked.
+type queueEnd struct {
+	joined, gathered int64
+	lanes            []laneTail
+	startsAt         int64 // of the room; 0: its list is complete
+	now              int64
 }
 
-// assignNumbers gives numbers after joined to the joiners that have no place in places, or one that may be replaced, counts them in their lanes,
-// and adds their places. It returns those joiners, the subjects among them whose place is replaced, and all of them as a set.
-func assignNumbers(
-	joiners []joiner, lanes []laneTail, joined, now int64, places map[string]*place, replaceable func(*place) (again int, ok bool),
-) (added []joiner, replaced []string, fresh map[string]bool) {
-	fresh = make(map[string]bool)
-	for _, j := range joiners {
-		if fresh[j.Subject] {
-			continue
+// lockEnd locks and reads the end of a room's queue.
+func (s *Store) lockEnd(ctx context.Context, tx sqldb.Conn, name string) (*queueEnd, error) {
+	e := &queueEnd{}
+	if err := each(ctx, tx, `UPDATE waiting_tails SET room = room WHERE room = $1 RETURNING joined, gathered, lanes, {now ms}`, func(rows sqldb.Row) error {
+		var lanes string
+		if err := rows.Scan(&e.joined, &e.gathered, &lanes, &e.now); err != nil {
+			return err
 		}
-		lane := slices.IndexFunc(lanes, func(l laneTail) bool { return l.Name == j.Lane })
-		if lane < 0 {
+		return json.Unmarshal([]byte(lanes), &e.lanes)
+	}, name); err != nil {
+		return nil, err
+	}
+	// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the end of the list the clock may be set back.
+	return e, each(ctx, tx, `SELECT CASE WHEN root <> '' THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`,
+		func(rows sqldb.Row) error { return rows.Scan(&e.startsAt) }, name)
+}
+
+// assign gives numbers to the joiners that have no place in places, or one that may be replaced, counts them in their lanes, and adds their places.
+func (e *queueEnd) assign(joiners []joiner, places map[string]*place, r *room, now int64) joins {
+	all := joins{places: places, fresh: make(map[string]bool)}
+	for _, j := range joiners {
+		lane := slices.IndexFunc(e.lanes, func(l laneTail) bool { return l.Name == j.Lane })
+		if lane < 0 || all.fresh[j.Subject] {
 			continue
 		}
 		if old := places[j.Subject]; old != nil {
-			again, ok := replaceable(old)
+			again, ok := r.mayReplace(old, now)
 			if !ok {
 				continue
 			}
-			j.Again, replaced = again, append(replaced, old.subject)
+			j.Again, all.replaced = again, append(all.replaced, old.subject)
 		}
-		joined++
-		lanes[lane].Joined++
-		j.Seq, j.LaneSeq = joined, lanes[lane].Joined
-		added, fresh[j.Subject] = append(added, j), true
+		e.joined++
+		e.lanes[lane].Joined++
+		j.Seq, j.LaneSeq = e.joined, e.lanes[lane].Joined
+		all.added, all.fresh[j.Subject] = append(all.added, j), true
 		places[j.Subject] = &place{
-			number: j.Seq, lane: j.Lane, laneNumber: j.LaneSeq, subject: j.Subject, user: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
+			number: j.Seq, lane: j.Lane, laneNumber: j.LaneSeq, subject: j.Subject, user: j.Account, quantity: j.Quantity, joinedAt: e.now, position: -1, again: j.Again,
 		}
 	}
-	return added, replaced, fresh
+	if len(all.added) > 0 && e.now < e.startsAt {
+		e.gathered = e.joined
+		for i := range e.lanes {
+			e.lanes[i].Gathered = e.lanes[i].Joined
+		}
+	}
+	all.gathered = e.gathered
+	return all
+}
+
+// add stores the places that assign has added, and the end of the queue.
+func (s *Store) add(ctx context.Context, tx sqldb.Conn, name string, e *queueEnd, all *joins) error {
+	if len(all.added) == 0 {
+		return nil
+	}
+	if len(all.replaced) > 0 {
+		if _, err := exec(ctx, tx, `UPDATE waiting_places SET replaced = 1, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, name, all.replaced); err != nil {
+			return err
+		}
+	}
+	if _, err := exec(ctx, tx, `INSERT INTO waiting_places (room, seq, lane, lane_seq, subject, account, quantity, joined_at, again)
+		SELECT $1, j.seq, j.lane, j.lane_seq, j.subject, j.account, j.quantity, $2, j.again FROM
+		{rows $3: seq bigint, lane text, lane_seq bigint, subject text, account text, quantity integer, again integer}`, name, e.now, sqldb.JSON(all.added)); err != nil {
+		return err
+	}
+	most := 0
+	for i := range all.added {
+		most = max(most, all.added[i].Quantity)
+	}
+	_, err := exec(ctx, tx, `UPDATE waiting_tails SET joined = $2, gathered = $3, most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`,
+		name, e.joined, e.gathered, most, sqldb.JSON(e.lanes))
+	return err
 }

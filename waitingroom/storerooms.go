@@ -18,19 +18,19 @@ func scanRoom(rows sqldb.Row, r *room, more ...any) error {
 	var gather, starts, claim, pass int64
 	var lanes, page string
 	err := rows.Scan(append([]any{
-		&r.Room, &r.Sale, &r.Item, &r.Mode, &gather, &starts, &r.Capacity, &r.RatePerMin, &claim, &pass, &r.Bound, &r.RequiresUser, &r.Captcha,
+		&r.def.Room, &r.def.Sale, &r.def.Item, &r.def.Mode, &gather, &starts, &r.def.Capacity, &r.def.RatePerMin, &claim, &pass, &r.def.Bound, &r.def.RequiresUser, &r.def.Captcha,
 		&r.message, &r.ended, &r.held, &r.stalled, &r.stoppedAt, &r.stoppedMS, &r.tickedAt, &r.credit, &r.extra, &lanes, &r.free, &r.promised,
 		&r.secret, &r.salt, &r.commit, &r.root, &r.nDrawn, &r.drawnAt, &r.brake, &r.lagMS, &r.endedAt,
-		&r.Beacon, &r.beacon.Round, &r.beacon.Signature, &r.beacon.ListedMS, &r.sale, &page, &r.now,
+		&r.def.Beacon, &r.beacon.Round, &r.beacon.Signature, &r.beacon.ListedMS, &r.sale, &page, &r.now,
 	}, more...)...)
 	if err == nil {
 		err = r.readLanes(lanes)
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(page), &r.Page)
+		err = json.Unmarshal([]byte(page), &r.def.Page)
 	}
-	r.GatherAt, r.StartsAt = time.UnixMilli(gather).UTC(), time.UnixMilli(starts).UTC()
-	r.ClaimWindow, r.PassLifetime = time.Duration(claim)*time.Millisecond, time.Duration(pass)*time.Millisecond
+	r.def.GatherAt, r.def.StartsAt = time.UnixMilli(gather).UTC(), time.UnixMilli(starts).UTC()
+	r.def.ClaimWindow, r.def.PassLifetime = time.Duration(claim)*time.Millisecond, time.Duration(pass)*time.Millisecond
 	return err
 }
 
@@ -56,7 +56,7 @@ func (s *Store) cursors(ctx context.Context, name string) (map[string]int64, err
 	err := each(ctx, s.db.Conn, `SELECT mode, drawn_at, lanes FROM waiting_rooms WHERE room = $1`, func(rows sqldb.Row) error {
 		var r room
 		var lanes string
-		if err := rows.Scan(&r.Mode, &r.drawnAt, &lanes); err != nil {
+		if err := rows.Scan(&r.def.Mode, &r.drawnAt, &lanes); err != nil {
 			return err
 		}
 		err := r.readLanes(lanes)
@@ -142,12 +142,12 @@ func (s *Store) readTail(ctx context.Context, tx sqldb.Conn, r *room, query stri
 			return err
 		}
 		return r.readTails(lanes)
-	}, r.Room)
+	}, r.def.Room)
 }
 
 // writeTail stores the lanes of a locked tail.
 func (s *Store) writeTail(ctx context.Context, tx sqldb.Conn, r *room) error {
-	_, err := exec(ctx, tx, `UPDATE waiting_tails SET lanes = $2 WHERE room = $1`, r.Room, sqldb.JSON(tailsOf(r.lanes)))
+	_, err := exec(ctx, tx, `UPDATE waiting_tails SET lanes = $2 WHERE room = $1`, r.def.Room, sqldb.JSON(tailsOf(r.lanes)))
 	return err
 }
 
@@ -157,8 +157,8 @@ func (s *Store) write(ctx context.Context, tx sqldb.Conn, r *room) error {
 			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, beacon = $14, message = $15, ended = $16, held = $17, stalled = $18,
 			stopped_at = $19, stopped_ms = $20, ticked_at = $21, credit = $22, extra = $23, lanes = $24, free = $25, promised = $26, root = $27,
 			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35, sale_state = $36, page = $37
-		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), boolToInt(r.held), boolToInt(r.stalled), r.stoppedAt,
+		WHERE room = $1`, append(definitionArgs(&r.def), r.message, string(r.ended), boolToInt(r.held), boolToInt(r.stalled), r.stoppedAt,
 		r.stoppedMS, r.tickedAt, r.credit, r.extra, sqldb.JSON(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt,
-		r.beacon.Round, r.beacon.Signature, r.beacon.ListedMS, string(r.sale), sqldb.JSON(r.Page))...)
+		r.beacon.Round, r.beacon.Signature, r.beacon.ListedMS, string(r.sale), sqldb.JSON(r.def.Page))...)
 	return err
 }

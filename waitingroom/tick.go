@@ -40,12 +40,12 @@ func (s *Service) tick(ctx context.Context, name string) (changed bool, err erro
 			r.promised = f.openUnits + f.activeUnits
 			return s.store.write(ctx, tx, r)
 		}
-		if r.Mode == ModeDraw && !r.drawn() && r.now >= r.StartsAt.UnixMilli() {
+		if r.def.Mode == ModeDraw && !r.drawn() && r.now >= r.def.StartsAt.UnixMilli() {
 			if err := s.drawOrder(ctx, tx, r); err != nil {
 				return err
 			}
 		}
-		if r.now < r.StartsAt.UnixMilli() || r.Mode == ModeDraw && !r.drawn() { // gathering places need the stock for their outlook
+		if r.now < r.def.StartsAt.UnixMilli() || r.def.Mode == ModeDraw && !r.drawn() { // gathering places need the stock for their outlook
 			if _, err := s.readStock(ctx, tx, r); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (s *Service) serve(ctx context.Context, tx sqldb.Conn, r *room, dt int64) e
 	if r.held || r.waitsForSale(r.now) {
 		return nil
 	}
-	if r.Sale != "" && final && r.free == 0 && f.open == 0 && f.active == 0 {
+	if r.def.Sale != "" && final && r.free == 0 && f.open == 0 && f.active == 0 {
 		return s.exhaust(ctx, r)
 	}
 	turns, units := r.budget(f, dt)
@@ -104,7 +104,7 @@ func (s *Service) serve(ctx context.Context, tx sqldb.Conn, r *room, dt int64) e
 
 // exhaust ends a room whose final stock is sold and paid.
 func (s *Service) exhaust(ctx context.Context, r *room) error {
-	unsettled, err := s.opts.Stock.Unsettled(ctx, r.Sale, r.Item)
+	unsettled, err := s.opts.Stock.Unsettled(ctx, r.def.Sale, r.def.Item)
 	if err != nil || unsettled {
 		return nil //nolint:nilerr // the next tick asks again
 	}
@@ -157,7 +157,7 @@ func (s *Service) advance(ctx context.Context, tx sqldb.Conn, r *room, turns, un
 	}
 	for ban, subjects := range barred {
 		if _, err := exec(ctx, tx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now ms} WHERE `+current+` AND subject {texts}`,
-			r.Room, subjects, ban[0], ban[1]); err != nil {
+			r.def.Room, subjects, ban[0], ban[1]); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Service) advance(ctx context.Context, tx sqldb.Conn, r *room, turns, un
 	rt := r.roomTime(r.now)
 	for part := range slices.Chunk(given, batchMax) { // Postgres may compare each turn with each place
 		if _, err := exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now ms}, changed_at = {now ms}
-		FROM `+turnRows+` WHERE `+ofTurns, r.Room, rt, sqldb.JSON(part), rt+r.ClaimWindow.Milliseconds()); err != nil {
+		FROM `+turnRows+` WHERE `+ofTurns, r.def.Room, rt, sqldb.JSON(part), rt+r.def.ClaimWindow.Milliseconds()); err != nil {
 			return err
 		}
 	}

@@ -110,8 +110,8 @@ func (s *Service) numberOf(room, id string) int64 {
 // verifies passes refuses it whatever else the server requires.
 func (s *Service) receipt(v *view, p *place) (string, error) {
 	claims := map[string]any{
-		"iss": Issuer, "token_use": "receipt", "aud": v.Room + "/receipt", "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
-		"leaf": fmt.Sprintf("%x", p.entry().Leaf(v.Room)),
+		"iss": Issuer, "token_use": "receipt", "aud": v.room.def.Room + "/receipt", "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
+		"leaf": fmt.Sprintf("%x", p.entry().Leaf(v.room.def.Room)),
 	}
 	if p.lane != "" {
 		claims["lane"] = p.lane

@@ -31,7 +31,7 @@ func (s *Service) Verify(ctx context.Context, name string) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.Mode == ModeDraw && v.drawn() {
+	if v.room.def.Mode == ModeDraw && v.room.drawn() {
 		drawn, err := s.verifyDraw(ctx, &v.room)
 		if err != nil {
 			return nil, err
@@ -113,12 +113,12 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 // verifyDraw computes the root of a draw again. What it reads does not change any more.
 func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 	t := draw.NewTree()
-	if err := s.store.listed(ctx, s.store.db.Conn, r.Room, 0, r.nDrawn, func(p *place) error { return t.Add(p.entry().Leaf(r.Room)) }); err != nil {
+	if err := s.store.listed(ctx, s.store.db.Conn, r.def.Room, 0, r.nDrawn, func(p *place) error { return t.Add(p.entry().Leaf(r.def.Room)) }); err != nil {
 		return Check{}, err
 	}
 	root, err := t.Root()
-	if err == nil && r.Beacon != "" {
-		if err := r.beacon.Verify(r.StartsAt); err != nil {
+	if err == nil && r.def.Beacon != "" {
+		if err := r.beacon.Verify(r.def.StartsAt); err != nil {
 			return check("draw", false, "%v", err), nil
 		}
 	}
@@ -133,10 +133,10 @@ func (s *Service) verifyPromises(ctx context.Context, name string) (checks []Che
 		if err != nil {
 			return err
 		}
-		if r.Capacity > 0 {
-			checks = append(checks, check("capacity", f.active <= int64(r.Capacity), "%d are admitted, at most %d may be", f.active, r.Capacity))
+		if r.def.Capacity > 0 {
+			checks = append(checks, check("capacity", f.active <= int64(r.def.Capacity), "%d are admitted, at most %d may be", f.active, r.def.Capacity))
 		}
-		if r.Sale == "" || r.Bound != BoundStrict || r.stalled || r.ended == PhaseClosed {
+		if r.def.Sale == "" || r.def.Bound != BoundStrict || r.stalled || r.ended == PhaseClosed {
 			return nil
 		}
 		if _, err := s.settle(ctx, tx, r); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/tidegate/tidegate/waitingroom/draw"
 )
 
-// view is this process's copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
+// view is what this process has computed from its copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
 type view struct {
-	room
+	room     room
 	fetched  time.Time         // by this process's clock
 	changed  chan struct{}     // closed when there is a newer one
 	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
@@ -27,7 +27,7 @@ type view struct {
 }
 
 // laneOf returns the index of a place's lane. A view may be older than the lanes of a room without places: any will do then, for a moment.
-func (v *view) laneOf(p *place) int { return max(0, v.laneIndex(p.lane)) }
+func (v *view) laneOf(p *place) int { return max(0, v.room.laneIndex(p.lane)) }
 
 // position returns the position of a number of a lane.
 func (v *view) position(lane int, number int64) int64 {
@@ -43,7 +43,7 @@ func (v *view) isSkipped(p *place) bool {
 
 // waiting returns how many places of a lane have not had their turn.
 func (v *view) waiting(lane int) int64 {
-	l := &v.lanes[lane]
+	l := &v.room.lanes[lane]
 	return max(0, l.tail.Joined-l.Served-int64(len(v.skipped[lane])))
 }
 
@@ -56,10 +56,12 @@ func (v *view) ahead(lane int, position, served int64) int64 {
 }
 
 // servedFor returns the cursor of a place's lane: that of another process if it was seen to be further on.
-func (v *view) servedFor(p *place) int64 { return max(v.lanes[v.laneOf(p)].Served, p.seen-1) }
+func (v *view) servedFor(p *place) int64 { return max(v.room.lanes[v.laneOf(p)].Served, p.seen-1) }
 
 // clockNow estimates the database's clock.
-func (v *view) clockNow(local time.Time) int64 { return v.now + local.Sub(v.fetched).Milliseconds() }
+func (v *view) clockNow(local time.Time) int64 {
+	return v.room.now + local.Sub(v.fetched).Milliseconds()
+}
 
 // stale reports that the database has not answered for so long that the view is no basis for an answer.
 func (v *view) stale(local time.Time) bool { return local.Sub(v.fetched) > staleAfter }
@@ -69,33 +71,33 @@ const staleAfter = 3 * time.Second
 // outlook returns the prospect of a place with so many of its lane in front. Other lanes get turns meanwhile, also for people who have not joined
 // yet: as many as the shares permit, each for as many units as anybody may order.
 func (v *view) outlook(lane int, ahead int64) Outlook {
-	if v.Sale == "" || v.tickedAt == 0 { // no stock, or it has not been read yet
+	if v.room.def.Sale == "" || v.room.tickedAt == 0 { // no stock, or it has not been read yet
 		return OutlookLikely
 	}
-	probable, most := ahead, (ahead+1)*v.mostQuantity
-	known := len(v.lanes) == 1 || v.quota > 0
-	for i := range v.lanes {
+	probable, most := ahead, (ahead+1)*v.room.mostQuantity
+	known := len(v.room.lanes) == 1 || v.quota > 0
+	for i := range v.room.lanes {
 		if i == lane {
 			continue
 		}
-		turns := v.lanes[lane].turnsBefore(&v.lanes[i], ahead+1)
+		turns := v.room.lanes[lane].turnsBefore(&v.room.lanes[i], ahead+1)
 		probable += min(turns, v.waiting(i))
-		most += turns * max(v.quota, v.mostQuantity)
+		most += turns * max(v.quota, v.room.mostQuantity)
 	}
 	switch {
-	case v.free <= 0:
+	case v.room.free <= 0:
 		return OutlookReturns
-	case v.Bound == BoundStrict && known && v.served() > 0 && most+v.promised <= v.free:
+	case v.room.def.Bound == BoundStrict && known && v.room.served() > 0 && most+v.room.promised <= v.room.free:
 		return OutlookCertain
-	case probable+v.promised < v.free:
+	case probable+v.room.promised < v.room.free:
 		return OutlookLikely
 	}
 	return OutlookUnlikely
 }
 
 // promise returns the prospect of a turn or pass that is used in time.
-func (v *view) promise() Outlook {
-	if v.Sale != "" && v.Bound == BoundExpected {
+func (r *room) promise() Outlook {
+	if r.def.Sale != "" && r.def.Bound == BoundExpected {
 		return OutlookLikely
 	}
 	return OutlookCertain
