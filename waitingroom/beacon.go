@@ -8,8 +8,8 @@ import (
 
 	"github.com/tidegate/tidegate/internal/drand"
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 const (
@@ -29,11 +29,11 @@ func (r *room) publicBeacon() *Beacon {
 	if r.def.Beacon == "" {
 		return nil
 	}
-	round := r.beacon.Round
+	round := r.saved.Beacon.Round
 	if !r.listed() {
 		round = draw.RoundFor(r.def.StartsAt, r.def.StartsAt)
 	}
-	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round), Signature: r.beacon.Signature}
+	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round), Signature: r.saved.Beacon.Signature}
 }
 
 // SetBeacon gives a room the signature, in hexadecimal, of the round that its draw waits for. It returns an ErrInvalid if it is not that of the round, and
@@ -51,12 +51,12 @@ func (r *room) setBeacon(round int64, signature string) error {
 		return failure.New(ErrConflict, "room %s has no beacon", r.def.Room)
 	case !r.listed():
 		return failure.New(ErrConflict, "room %s waits for a round only after its start, at %v", r.def.Room, r.def.StartsAt)
-	case r.ended != "" && r.beacon.Signature == "":
+	case r.ended() != "" && r.saved.Beacon.Signature == "":
 		return r.checkNotEnded()
-	case round != r.beacon.Round:
-		return failure.New(ErrConflict, "the draw of room %s needs round %d, not %d", r.def.Room, r.beacon.Round, round)
+	case round != r.saved.Beacon.Round:
+		return failure.New(ErrConflict, "the draw of room %s needs round %d, not %d", r.def.Room, r.saved.Beacon.Round, round)
 	}
-	r.beacon.Signature = strings.ToLower(signature)
+	r.saved.Beacon.Signature = strings.ToLower(signature)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (r *room) setBeacon(round int64, signature string) error {
 func (r *room) pollUntilDrawn(now int64) time.Duration {
 	until := r.def.StartsAt
 	if r.def.Beacon != "" && r.listed() {
-		if until = drand.Quicknet.TimeOf(r.beacon.Round); now-until.UnixMilli() > beaconLate.Milliseconds() {
+		if until = drand.Quicknet.TimeOf(r.saved.Beacon.Round); now-until.UnixMilli() > beaconLate.Milliseconds() {
 			return jitter(PollFar) // it is not known when the round will be had
 		}
 	}
@@ -73,10 +73,10 @@ func (r *room) pollUntilDrawn(now int64) time.Duration {
 
 // overdue returns how long ago the round was signed that the draw still waits for; negative: it will be, or the draw waits for none.
 func (r *room) overdue(now int64) time.Duration {
-	if r.def.Beacon == "" || !r.listed() || r.beacon.Signature != "" || r.ended != "" {
+	if r.def.Beacon == "" || !r.listed() || r.saved.Beacon.Signature != "" || r.ended() != "" {
 		return -1
 	}
-	return time.UnixMilli(now).Sub(drand.Quicknet.TimeOf(r.beacon.Round))
+	return time.UnixMilli(now).Sub(drand.Quicknet.TimeOf(r.saved.Beacon.Round))
 }
 
 // fetchBeacons gets the signatures that rooms wait for, each round once.
@@ -87,7 +87,7 @@ func (s *Service) fetchBeacons(ctx context.Context) {
 	}
 	rounds := make(map[int64]answer)
 	for name, v := range *s.views.Load() {
-		overdue, round := v.room.overdue(v.clockNow(s.now())), v.room.beacon.Round
+		overdue, round := v.room.overdue(v.clockNow(s.now())), v.room.saved.Beacon.Round
 		if overdue < 0 {
 			continue
 		}
@@ -100,7 +100,7 @@ func (s *Service) fetchBeacons(ctx context.Context) {
 		}
 		signature, err := got.signature, got.err
 		if err == nil {
-			_, err = s.store.change(ctx, name, func(_ sqldb.Conn, r *room) error { return r.setBeacon(round, signature) })
+			_, err = s.locked(ctx, name, func(_ store.Conn, r *room) error { return r.setBeacon(round, signature) })
 		}
 		if err != nil && ctx.Err() == nil && overdue > beaconLate { // relays have a round some moments after it is signed
 			s.opts.Logger.WarnContext(ctx, "a waiting room waits for its beacon, which cannot be fetched: try again, or give it with tidegate rooms beacon",

@@ -7,7 +7,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/tidegate/tidegate/internal/dialects"
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/internal/pass"
 )
 
@@ -27,7 +26,7 @@ func (s places) StableToken(p Place) string {
 	if !ok {
 		return ""
 	}
-	known.seen = 0
+	known.Seen = 0
 	return s.rooms.placeToken(p.Room, known)
 }
 
@@ -54,15 +53,12 @@ func (s places) Tokens(p Place, issuer string, lifetime time.Duration) (dialects
 	return out, nil
 }
 
-func (s places) Active(ctx context.Context, name string) (n int64, err error) {
+func (s places) Active(ctx context.Context, name string) (int64, error) {
 	v, err := s.rooms.view(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	err = each(ctx, s.rooms.store.db.Conn, `SELECT count(*) FROM `+active("$2")+`
-		WHERE admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`,
-		func(rows sqldb.Row) error { return rows.Scan(&n) }, name, v.room.roomTime(v.clockNow(s.rooms.now())))
-	return n, err
+	return s.rooms.store.Conn().CountPasses(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())))
 }
 
 func (s places) Expired(ctx context.Context, name string, limit int) ([]Place, error) {
@@ -70,7 +66,7 @@ func (s places) Expired(ctx context.Context, name string, limit int) ([]Place, e
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.rooms.store.places(ctx, s.rooms.store.db.Conn, name, `admitted_at > 0 AND pass_rt <= $2 ORDER BY seq DESC LIMIT $3`, v.room.roomTime(v.clockNow(s.rooms.now())), limit)
+	rows, err := s.rooms.store.Conn().Expired(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())), limit)
 	if err != nil {
 		return nil, err
 	}

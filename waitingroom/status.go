@@ -102,8 +102,8 @@ func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, er
 
 // saleMessage returns why the room stands still or has ended, if it does so with its sale.
 func (r *room) saleMessage(now int64) string {
-	if r.waitsForSale(now) || r.ended == PhaseClosed {
-		return saleMessages[r.sale]
+	if r.waitsForSale(now) || r.ended() == PhaseClosed {
+		return saleMessages[r.saved.Sale]
 	}
 	return ""
 }
@@ -111,23 +111,23 @@ func (r *room) saleMessage(now int64) string {
 func (v *view) status(local time.Time) Status {
 	r, now := &v.room, v.clockNow(local)
 	status := Status{
-		Definition: r.def, Phase: r.phase(now), Now: time.UnixMilli(now).UTC(), Served: r.served(), Joined: r.joined,
-		Brake: r.brake, Lag: time.Duration(r.lagMS) * time.Millisecond, Message: cmp.Or(r.message, r.saleMessage(now)),
+		Definition: r.def, Phase: r.phase(now), Now: time.UnixMilli(now).UTC(), Served: r.served(), Joined: r.saved.Joined,
+		Brake: r.saved.Brake, Lag: time.Duration(r.saved.LagMS) * time.Millisecond, Message: cmp.Or(r.saved.Message, r.saleMessage(now)),
 	}
-	if r.def.Sale != "" && r.tickedAt > 0 {
-		status.Free = new(r.free)
+	if r.def.Sale != "" && r.saved.TickedAt > 0 {
+		status.Free = new(r.saved.Free)
 	}
-	for i, l := range r.lanes {
-		status.ByLane = append(status.ByLane, LaneStatus{l.Lane, l.Served, l.tail.Joined, v.waiting(i)})
+	for i, l := range r.saved.Lanes {
+		status.ByLane = append(status.ByLane, LaneStatus{Lane{l.Name, l.Share, l.Tier}, l.Served, l.Tail.Joined, v.waiting(i)})
 		status.Waiting += v.waiting(i)
 	}
-	if v.stale(local) && r.ended == "" {
+	if v.stale(local) && r.ended() == "" {
 		status.Phase = PhaseRecovering
 	}
 	if r.def.Mode == ModeDraw {
-		status.Draw = &Draw{Commitment: r.commit, Root: r.root, N: r.nDrawn, Beacon: r.publicBeacon()}
+		status.Draw = &Draw{Commitment: r.saved.Commit, Root: r.saved.Root, N: r.saved.NDrawn, Beacon: r.publicBeacon()}
 		if r.drawn() {
-			status.Draw.Secret, status.Draw.Seed = r.secret, v.seed
+			status.Draw.Secret, status.Draw.Seed = r.saved.Secret, v.seed
 		}
 	}
 	return status

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Visitor identifies the caller. A user has one place in a room. A visitor without a user has the place of the token, a secret of
@@ -22,15 +23,15 @@ type Visitor struct {
 type caller struct {
 	who     Visitor
 	view    *view
-	subject string // the hash; empty: somebody unknown without a valid token
-	known   *place // of the token, as far as it has it; nil: there is no token, or the place is not the visitor's
+	subject string       // the hash; empty: somebody unknown without a valid token
+	known   *store.Place // of the token, as far as it has it; nil: there is no token, or the place is not the visitor's
 }
 
 // identify returns who the visitor is in a room.
 func (s *Service) identify(v *view, who Visitor) (caller, error) {
 	c := caller{who: who, view: v}
 	if who.Token != "" {
-		if c.known, _ = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.lane) < 0 { // of a deleted room of this name
+		if c.known, _ = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.Lane) < 0 { // of a deleted room of this name
 			c.known = nil
 		}
 	}
@@ -38,21 +39,21 @@ func (s *Service) identify(v *view, who Visitor) (caller, error) {
 		return caller{}, failure.At(ErrInvalid, "user", "%v", err)
 	}
 	switch {
-	case who.byToken && (c.known == nil || c.known.ofUser && !who.anyUser && c.known.subject != v.subject("user", who.User)):
+	case who.byToken && (c.known == nil || c.known.OfUser && !who.anyUser && c.known.Subject != v.subject("user", who.User)):
 		return caller{}, ErrNotJoined
 	case who.byToken:
-		c.subject = c.known.subject
+		c.subject = c.known.Subject
 	case who.User != "":
 		c.subject = v.subject("user", who.User)
-		if c.known != nil && c.known.subject != c.subject {
+		if c.known != nil && c.known.Subject != c.subject {
 			c.known = nil
 		}
 	case v.room.def.RequiresUser:
 		return caller{}, ErrUserRequired
-	case c.known != nil && c.known.ofUser: // who has lost his identity, or another one who has his token
+	case c.known != nil && c.known.OfUser: // who has lost his identity, or another one who has his token
 		c.known = nil
 	case c.known != nil:
-		c.subject = c.known.subject
+		c.subject = c.known.Subject
 	}
 	return c, nil
 }
