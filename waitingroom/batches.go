@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 const (
@@ -36,7 +37,7 @@ func newBatchers[In, Out any](run func(ctx context.Context, room string, take ta
 func (b *batchers[In, Out]) Do(ctx context.Context, room string, in In) (Out, error) {
 	out, err := b.room(room).Do(ctx, in)
 	if err != nil && (errors.Is(err, batch.ErrNotRun) || errors.Is(err, ctx.Err())) {
-		err = unavailable(err)
+		err = store.Unavailable(err)
 	}
 	return out, err
 }

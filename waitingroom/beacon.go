@@ -8,8 +8,8 @@ import (
 
 	"github.com/tidegate/tidegate/internal/drand"
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 const (
@@ -26,14 +26,14 @@ type Beacon struct {
 }
 
 func (r *room) publicBeacon() *Beacon {
-	if r.Beacon == "" {
+	if r.def.Beacon == "" {
 		return nil
 	}
-	round := r.beacon.Round
+	round := r.saved.Beacon.Round
 	if !r.listed() {
-		round = draw.RoundFor(r.StartsAt, r.StartsAt)
+		round = draw.RoundFor(r.def.StartsAt, r.def.StartsAt)
 	}
-	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round), Signature: r.beacon.Signature}
+	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round), Signature: r.saved.Beacon.Signature}
 }
 
 // SetBeacon gives a room the signature, in hexadecimal, of the round that its draw waits for. It returns an ErrInvalid if it is not that of the round, and
@@ -47,24 +47,24 @@ func (s *Service) SetBeacon(ctx context.Context, name string, round int64, signa
 
 func (r *room) setBeacon(round int64, signature string) error {
 	switch {
-	case r.Beacon == "":
-		return failure.New(ErrConflict, "room %s has no beacon", r.Room)
+	case r.def.Beacon == "":
+		return failure.New(ErrConflict, "room %s has no beacon", r.def.Room)
 	case !r.listed():
-		return failure.New(ErrConflict, "room %s waits for a round only after its start, at %v", r.Room, r.StartsAt)
-	case r.ended != "" && r.beacon.Signature == "":
+		return failure.New(ErrConflict, "room %s waits for a round only after its start, at %v", r.def.Room, r.def.StartsAt)
+	case r.ended() != "" && r.saved.Beacon.Signature == "":
 		return r.checkNotEnded()
-	case round != r.beacon.Round:
-		return failure.New(ErrConflict, "the draw of room %s needs round %d, not %d", r.Room, r.beacon.Round, round)
+	case round != r.saved.Beacon.Round:
+		return failure.New(ErrConflict, "the draw of room %s needs round %d, not %d", r.def.Room, r.saved.Beacon.Round, round)
 	}
-	r.beacon.Signature = strings.ToLower(signature)
+	r.saved.Beacon.Signature = strings.ToLower(signature)
 	return nil
 }
 
 // pollUntilDrawn returns when to read a place again that is to be drawn.
-func (v *view) pollUntilDrawn(now int64) time.Duration {
-	until := v.StartsAt
-	if v.Beacon != "" && v.listed() {
-		if until = drand.Quicknet.TimeOf(v.beacon.Round); now-until.UnixMilli() > beaconLate.Milliseconds() {
+func (r *room) pollUntilDrawn(now int64) time.Duration {
+	until := r.def.StartsAt
+	if r.def.Beacon != "" && r.listed() {
+		if until = drand.Quicknet.TimeOf(r.saved.Beacon.Round); now-until.UnixMilli() > beaconLate.Milliseconds() {
 			return jitter(PollFar) // it is not known when the round will be had
 		}
 	}
@@ -72,11 +72,11 @@ func (v *view) pollUntilDrawn(now int64) time.Duration {
 }
 
 // overdue returns how long ago the round was signed that the draw still waits for; negative: it will be, or the draw waits for none.
-func (v *view) overdue(local time.Time) time.Duration {
-	if v.Beacon == "" || !v.listed() || v.beacon.Signature != "" || v.ended != "" {
+func (r *room) overdue(now int64) time.Duration {
+	if r.def.Beacon == "" || !r.listed() || r.saved.Beacon.Signature != "" || r.ended() != "" {
 		return -1
 	}
-	return time.UnixMilli(v.clockNow(local)).Sub(drand.Quicknet.TimeOf(v.beacon.Round))
+	return time.UnixMilli(now).Sub(drand.Quicknet.TimeOf(r.saved.Beacon.Round))
 }
 
 // fetchBeacons gets the signatures that rooms wait for, each round once.
@@ -87,24 +87,24 @@ func (s *Service) fetchBeacons(ctx context.Context) {
 	}
 	rounds := make(map[int64]answer)
 	for name, v := range *s.views.Load() {
-		overdue := v.overdue(s.now())
+		overdue, round := v.room.overdue(v.clockNow(s.now())), v.room.saved.Beacon.Round
 		if overdue < 0 {
 			continue
 		}
-		got, asked := rounds[v.beacon.Round]
+		got, asked := rounds[round]
 		if !asked {
-			if got.signature, got.err = s.opts.Beacon(ctx, v.beacon.Round); got.err == nil {
-				got.err = drand.Quicknet.Verify(v.beacon.Round, got.signature)
+			if got.signature, got.err = s.opts.Beacon(ctx, round); got.err == nil {
+				got.err = drand.Quicknet.Verify(round, got.signature)
 			}
-			rounds[v.beacon.Round] = got
+			rounds[round] = got
 		}
 		signature, err := got.signature, got.err
 		if err == nil {
-			_, err = s.store.change(ctx, name, func(_ sqldb.Conn, r *room) error { return r.setBeacon(v.beacon.Round, signature) })
+			_, err = s.locked(ctx, name, func(_ store.Conn, r *room) error { return r.setBeacon(round, signature) })
 		}
 		if err != nil && ctx.Err() == nil && overdue > beaconLate { // relays have a round some moments after it is signed
 			s.opts.Logger.WarnContext(ctx, "a waiting room waits for its beacon, which cannot be fetched: try again, or give it with tidegate rooms beacon",
-				slog.String("room", name), slog.Int64("round", v.beacon.Round), slog.Any("error", err))
+				slog.String("room", name), slog.Int64("round", round), slog.Any("error", err))
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/tidegate/tidegate/internal/dialects"
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/internal/pass"
 )
 
@@ -16,19 +15,19 @@ func init() {
 }
 
 // places are the rooms of a service with the operations that only other products' clients need.
-type places struct{ *Service }
+type places struct{ rooms *Service }
 
 func (places) ByToken(token, user string, anyUser bool) Visitor {
 	return Visitor{User: user, Token: token, byToken: true, anyUser: anyUser}
 }
 
 func (s places) StableToken(p Place) string {
-	known, ok := s.parseToken(p.Room, p.Token)
+	known, ok := s.rooms.parseToken(p.Room, p.Token)
 	if !ok {
 		return ""
 	}
-	known.seen = 0
-	return s.placeToken(p.Room, known)
+	known.Seen = 0
+	return s.rooms.placeToken(p.Room, known)
 }
 
 func (s places) Tokens(p Place, issuer string, lifetime time.Duration) (dialects.Tokens, error) {
@@ -45,7 +44,7 @@ func (s places) Tokens(p Place, issuer string, lifetime time.Duration) (dialects
 		use, kind string
 	}{{&out.Access, pass.UseAccess, pass.TypePass}, {&out.Refresh, "refresh", pass.TypeRefresh}, {&out.ID, "id", pass.TypeID}} {
 		var err error
-		if *t.text, err = s.sign(t.kind, p, PassClaims{
+		if *t.text, err = s.rooms.sign(t.kind, p, PassClaims{
 			Claims: jwt.Claims{Issuer: issuer, Subject: id, ID: id, Expiry: jwt.NewNumericDate(out.Until)}, Use: t.use, User: p.User,
 		}); err != nil {
 			return dialects.Tokens{}, err
@@ -54,29 +53,26 @@ func (s places) Tokens(p Place, issuer string, lifetime time.Duration) (dialects
 	return out, nil
 }
 
-func (s places) Active(ctx context.Context, name string) (n int64, err error) {
-	v, err := s.view(ctx, name)
+func (s places) Active(ctx context.Context, name string) (int64, error) {
+	v, err := s.rooms.view(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	err = each(ctx, s.store.db.Conn, `SELECT count(*) FROM `+active("$2")+`
-		WHERE admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`,
-		func(rows sqldb.Row) error { return rows.Scan(&n) }, name, v.roomTime(v.clockNow(s.now())))
-	return n, err
+	return s.rooms.store.Conn().CountPasses(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())))
 }
 
 func (s places) Expired(ctx context.Context, name string, limit int) ([]Place, error) {
-	v, err := s.view(ctx, name)
+	v, err := s.rooms.view(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.store.places(ctx, s.store.db.Conn, name, `admitted_at > 0 AND pass_rt <= $2 ORDER BY seq DESC LIMIT $3`, v.roomTime(v.clockNow(s.now())), limit)
+	rows, err := s.rooms.store.Conn().Expired(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())), limit)
 	if err != nil {
 		return nil, err
 	}
-	all := s.placesOf(v, rows)
+	all := s.rooms.placesOf(v, rows)
 	for i, p := range rows {
-		all[i].Token = s.placeToken(name, p)
+		all[i].Token = s.rooms.placeToken(name, p)
 	}
 	return all, nil
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/tidegate/tidegate/internal/export"
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
-// entry returns a place in the list.
-func (p *place) entry() draw.Entry {
-	return draw.Entry{Index: p.number - 1, Subject: p.subject, JoinedMS: p.joinedAt, Lane: p.lane}
+// entryOf returns a place in the list.
+func entryOf(p *store.Place) draw.Entry {
+	return draw.Entry{Index: p.Number - 1, Subject: p.Subject, JoinedMS: p.JoinedAt, Lane: p.Lane}
 }
 
 // orders returns the orders of the lanes.
 func (r *room) orders() ([]draw.Order, error) {
-	all := make([]draw.Order, len(r.lanes))
+	all := make([]draw.Order, len(r.saved.Lanes))
 	if !r.drawn() {
 		return all, nil
 	}
@@ -29,7 +30,7 @@ func (r *room) orders() ([]draw.Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, l := range r.lanes {
+	for i, l := range r.saved.Lanes {
 		all[i] = seed.Order(l.Name, l.Drawn)
 	}
 	return all, nil
@@ -37,17 +38,17 @@ func (r *room) orders() ([]draw.Order, error) {
 
 // drawSeed returns the seed of a room that has been drawn.
 func (r *room) drawSeed() (seed draw.Seed, err error) {
-	secret, err := hex.DecodeString(r.secret)
+	secret, err := hex.DecodeString(r.saved.Secret)
 	if err != nil {
-		return seed, fmt.Errorf("waitingroom: secret of room %s: %w", r.Room, err)
+		return seed, fmt.Errorf("waitingroom: secret of room %s: %w", r.def.Room, err)
 	}
-	root, err := hex.DecodeString(r.root)
+	root, err := hex.DecodeString(r.saved.Root)
 	if err != nil || len(root) != sha256.Size {
-		return seed, fmt.Errorf("waitingroom: root of room %s must be %d bytes in hexadecimal, got %q", r.Room, sha256.Size, r.root)
+		return seed, fmt.Errorf("waitingroom: root of room %s must be %d bytes in hexadecimal, got %q", r.def.Room, sha256.Size, r.saved.Root)
 	}
-	signature, err := hex.DecodeString(r.beacon.Signature)
-	if err != nil || (r.Beacon != "") != (len(signature) > 0) {
-		return seed, fmt.Errorf("waitingroom: beacon of room %s is %q, and its signature %q", r.Room, r.Beacon, r.beacon.Signature)
+	signature, err := hex.DecodeString(r.saved.Beacon.Signature)
+	if err != nil || (r.def.Beacon != "") != (len(signature) > 0) {
+		return seed, fmt.Errorf("waitingroom: beacon of room %s is %q, and its signature %q", r.def.Room, r.def.Beacon, r.saved.Beacon.Signature)
 	}
 	return draw.NewSeed(secret, root, signature), nil
 }
@@ -68,14 +69,15 @@ func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSO
 	if err != nil {
 		return err
 	}
-	if !v.drawn() {
+	if !v.room.drawn() {
 		return failure.New(ErrConflict, "room %s has not drawn", name)
 	}
+	saved := &v.room.saved
 	list := draw.List{
-		Room: name, Commitment: v.commit, Secret: v.secret, StartsMS: v.StartsAt.UnixMilli(), Beacon: v.beacon, Root: v.root, Seed: v.seed, N: v.nDrawn,
+		Room: name, Commitment: saved.Commit, Secret: saved.Secret, StartsMS: v.room.def.StartsAt.UnixMilli(), Beacon: saved.Beacon, Root: saved.Root, Seed: v.seed, N: saved.NDrawn,
 	}
 	fields, values := list.Fields()
-	columns := draw.Columns(len(v.Lanes) > 0)
+	columns := draw.Columns(len(v.room.def.Lanes) > 0)
 	var out bytes.Buffer // written between queries: whoever reads slowly holds no connection of the database
 	if asJSON {
 		if err := export.Object(&out, fields, values); err != nil {
@@ -90,15 +92,15 @@ func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSO
 	names := strings.Split(columns, ",")
 	const page = 10_000
 	for after := int64(0); after < list.N; after += page {
-		if err := s.store.listed(ctx, s.store.db.Conn, name, after, min(after+page, list.N), func(p *place) error {
-			position := v.position(v.laneOf(p), p.laneNumber) + 1
+		if err := s.store.Conn().Listed(ctx, name, after, min(after+page, list.N), func(p *store.Place) error {
+			position := v.position(v.laneOf(p), p.LaneNumber) + 1
 			if !asJSON {
-				_, err := fmt.Fprintf(&out, "%s,%d\n", p.entry(), position)
+				_, err := fmt.Fprintf(&out, "%s,%d\n", entryOf(p), position)
 				return err
 			}
-			entry := []any{p.number - 1, p.subject, p.joinedAt}
-			if len(v.Lanes) > 0 {
-				entry = append(entry, p.lane)
+			entry := []any{p.Number - 1, p.Subject, p.JoinedAt}
+			if len(v.room.def.Lanes) > 0 {
+				entry = append(entry, p.Lane)
 			}
 			return export.Object(&out, names, append(entry, position))
 		}); err != nil {

@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/tidegate/tidegate/internal/failure"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // What the methods of Service return, wrapped, if they could not decide or the request is wrong. A Refusal is no error.
 var (
 	// ErrUnknownRoom: there is no room of that name.
-	ErrUnknownRoom = errors.New("waitingroom: unknown room")
+	ErrUnknownRoom = store.ErrUnknownRoom
 	// ErrNotJoined: the visitor has no place in the room.
 	ErrNotJoined = errors.New("waitingroom: no place in this room")
 	// ErrUserRequired: the room takes known users only.
@@ -19,7 +20,7 @@ var (
 	// ErrInvalid: a definition or request is invalid; the message states what is wrong and what would be right.
 	ErrInvalid = errors.New("waitingroom: invalid")
 	// ErrUnavailable: a server did not answer. Repeat the call.
-	ErrUnavailable = errors.New("waitingroom: store unavailable")
+	ErrUnavailable = store.ErrUnavailable
 )
 
 // Error is an error whose caller needs more than its kind: errors.AsType[*waitingroom.Error] finds it. Of an ErrInvalid, Field is as in JSON, such as

@@ -25,13 +25,13 @@ const (
 // observe returns p with what a newer copy of the room shows. It begins anew where the past does not predict the turns to come: before the
 // start, while no visitor waits, and after a change of the bounds or the share. Room time stands still while the room is held.
 func (p *progress) observe(old, r *room, lane int) *progress {
-	before, now := &old.lanes[lane], &r.lanes[lane]
-	switch r.phase(r.now) {
+	before, now := &old.saved.Lanes[lane], &r.saved.Lanes[lane]
+	switch r.phase(r.saved.Now) {
 	case PhaseHeld, PhaseRecovering:
 		return p
 	case PhaseServing:
-		if now.Served < now.tail.Joined && before.Share == now.Share && old.RatePerMin == r.RatePerMin && old.Capacity == r.Capacity {
-			return p.add(r.roomTime(r.now), now.Served)
+		if now.Served < now.Tail.Joined && before.Share == now.Share && old.def.RatePerMin == r.def.RatePerMin && old.def.Capacity == r.def.Capacity {
+			return p.add(r.roomTime(r.saved.Now), now.Served)
 		}
 	}
 	return &progress{}
@@ -75,7 +75,7 @@ func (p *progress) rates() (slow, fast float64) {
 // number of turns in the time of n of them then has the standard deviation √n.
 func (v *view) eta(lane int, ahead, positions int64) *ETA {
 	moved := v.moved[lane]
-	if moved.slow <= 0 || v.onlyAdvance() || v.phase(v.now) != PhaseServing {
+	if moved.slow <= 0 || v.room.onlyAdvance() || v.room.phase(v.room.saved.Now) != PhaseServing {
 		return nil
 	}
 	if o := v.outlook(lane, ahead); o == OutlookUnlikely || o == OutlookReturns {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // crowded is a room in which people wait without end. The controller moves it by a clock of its own, and its visitors follow a random script.
@@ -24,8 +26,15 @@ type crowded struct {
 type visit struct{ turn, claims, until, admitted, ends int64 }
 
 // oneLane is that of a room without lanes, which so many have joined.
-func oneLane(joined int64) []lane {
-	return []lane{{Lane: Lane{Share: 1}, tail: laneTail{Joined: joined}}}
+func oneLane(joined int64) []store.Lane {
+	return []store.Lane{{Share: 1, Tail: store.Tail{Joined: joined}}}
+}
+
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 func (c *crowded) mean(d time.Duration) int64 {
@@ -34,31 +43,31 @@ func (c *crowded) mean(d time.Duration) int64 {
 
 // tick does what tick and the visitors do.
 func (c *crowded) tick() {
-	c.now += tickEvery.Milliseconds()
-	c.tickedAt = c.now
-	for len(c.turns) > 0 && max(c.turns[0].until, c.turns[0].ends, c.turns[0].turn+2*measured.Milliseconds()) < c.now {
+	c.saved.Now += tickEvery.Milliseconds()
+	c.saved.TickedAt = c.saved.Now
+	for len(c.turns) > 0 && max(c.turns[0].until, c.turns[0].ends, c.turns[0].turn+2*measured.Milliseconds()) < c.saved.Now {
 		c.turns = c.turns[1:]
 	}
 	f := c.facts()
 	for i := range c.turns {
 		switch v := &c.turns[i]; {
-		case v.admitted > 0 || v.claims > c.now || v.until <= c.now:
-		case !c.belowLimits(f.active, f.claimed):
-			v.claims, v.until = c.now+1000, max(v.until, c.now+claimRetryWithin.Milliseconds())
+		case v.admitted > 0 || v.claims > c.saved.Now || v.until <= c.saved.Now:
+		case !c.belowLimits(f.Active, f.Claimed):
+			v.claims, v.until = c.saved.Now+1000, max(v.until, c.saved.Now+claimRetryWithin.Milliseconds())
 		default:
-			v.admitted, v.ends = c.now, c.now+c.mean(c.stays)
-			f.active, f.claimed = f.active+1, f.claimed+1
+			v.admitted, v.ends = c.saved.Now, c.saved.Now+c.mean(c.stays)
+			f.Active, f.Claimed = f.Active+1, f.Claimed+1
 		}
 	}
 	turns, _ := c.budget(&f, tickEvery.Milliseconds())
 	for given := int64(0); given < turns; {
-		c.lanes[0].Served++
-		c.turnAt = append(c.turnAt, c.now)
+		c.saved.Lanes[0].Served++
+		c.turnAt = append(c.turnAt, c.saved.Now)
 		if c.random.Float64() < c.gone {
 			continue
 		}
 		given++
-		v := visit{turn: c.now, claims: c.now + c.mean(c.claims), until: c.now + c.ClaimWindow.Milliseconds()}
+		v := visit{turn: c.saved.Now, claims: c.saved.Now + c.mean(c.claims), until: c.saved.Now + c.def.ClaimWindow.Milliseconds()}
 		if c.random.Float64() < c.silent {
 			v.claims = v.until
 		}
@@ -70,17 +79,17 @@ func (c *crowded) tick() {
 }
 
 // facts counts as count does.
-func (c *crowded) facts() (f facts) {
-	one := func(yes bool) int64 { return int64(boolToInt(yes)) }
+func (c *crowded) facts() (f store.Counts) {
+	one := func(yes bool) int64 { return int64(oneIf(yes)) }
 	for _, v := range c.turns {
-		open, past := v.admitted == 0 && v.until > c.now, v.turn <= c.now-claimDelay.Milliseconds()
-		f.open += one(open)
-		f.fresh += one(open && !past)
-		f.active += one(v.admitted > 0 && v.ends > c.now)
-		f.claimed += one(v.admitted > c.now-measured.Milliseconds())
-		recent := past && v.turn > c.now-(claimDelay+measured).Milliseconds()
-		f.given += one(recent)
-		f.taken += one(recent && v.admitted > 0)
+		open, past := v.admitted == 0 && v.until > c.saved.Now, v.turn <= c.saved.Now-claimDelay.Milliseconds()
+		f.Open += one(open)
+		f.Fresh += one(open && !past)
+		f.Active += one(v.admitted > 0 && v.ends > c.saved.Now)
+		f.Claimed += one(v.admitted > c.saved.Now-measured.Milliseconds())
+		recent := past && v.turn > c.saved.Now-(claimDelay+measured).Milliseconds()
+		f.Given += one(recent)
+		f.Taken += one(recent && v.admitted > 0)
 	}
 	return f
 }
@@ -112,30 +121,30 @@ func TestETACoversTheTruth(t *testing.T) {
 			asked, known, covered, useful := 0, 0, 0, 0
 			for seed := range uint64(3) {
 				c := &crowded{random: rand.New(rand.NewPCG(seed, 1)), silent: tt.silent, gone: tt.gone, claims: tt.claims, stays: tt.stays}
-				c.Definition, c.lanes, c.brake, c.now = tt.bounds, oneLane(1_000_000), 1, 1_000_000
-				c.Mode, c.ClaimWindow, c.StartsAt = ModeFIFO, DefaultClaimWindow, time.UnixMilli(c.now)
+				c.def, c.saved.Lanes, c.saved.Brake, c.saved.Now = tt.bounds, oneLane(1_000_000), 1, 1_000_000
+				c.def.Mode, c.def.ClaimWindow, c.def.StartsAt = ModeFIFO, DefaultClaimWindow, time.UnixMilli(c.saved.Now)
 				var guesses []guess
 				moved := &progress{}
-				for end := c.now + 8*time.Minute.Milliseconds(); c.now < end; {
+				for end := c.saved.Now + 8*time.Minute.Milliseconds(); c.saved.Now < end; {
 					c.tick()
-					if moved = moved.observe(&c.room, &c.room, 0); c.now%5000 != 0 {
+					if moved = moved.observe(&c.room, &c.room, 0); c.saved.Now%5000 != 0 {
 						continue
 					}
 					for _, ahead := range []int64{0, 3, 10, 30, 100} {
 						asked++
 						if eta := (&view{room: c.room, moved: []*progress{moved}}).eta(0, ahead, ahead); eta != nil {
-							guesses = append(guesses, guess{*eta, c.now, c.lanes[0].Served + ahead})
+							guesses = append(guesses, guess{*eta, c.saved.Now, c.saved.Lanes[0].Served + ahead})
 						}
 					}
 				}
 				for _, g := range guesses {
-					for c.lanes[0].Served <= g.position {
+					for c.saved.Lanes[0].Served <= g.position {
 						c.tick()
 					}
 					truth := time.Duration(c.turnAt[g.position]-g.at) * time.Millisecond
 					known++
-					covered += boolToInt(g.Min <= truth && truth <= g.Max)
-					useful += boolToInt(g.Max <= 3*truth+10*time.Second)
+					covered += oneIf(g.Min <= truth && truth <= g.Max)
+					useful += oneIf(g.Max <= 3*truth+10*time.Second)
 				}
 			}
 			if covered*5 < known*4 || known*2 < asked || useful*2 < known {
@@ -155,27 +164,27 @@ func TestETAIsNoGuess(t *testing.T) {
 		known  bool
 	}{
 		"a minute at one a second":  {func(*room) {}, 9, 0, true},
-		"held":                      {func(r *room) { r.held = true }, 9, 0, false},
-		"the stock cannot be read":  {func(r *room) { r.stalled = true }, 9, 0, false},
-		"another rate":              {func(r *room) { r.RatePerMin = 120 }, 9, 0, false},
-		"another share":             {func(r *room) { r.lanes[0].Share++ }, 9, 0, false},
-		"another capacity":          {func(r *room) { r.Capacity = 10 }, 9, 0, false},
-		"nobody waits":              {func(r *room) { r.lanes[0].tail.Joined = r.lanes[0].Served }, 0, 0, false},
-		"ended":                     {func(r *room) { r.ended = PhaseClosed }, 9, 0, false},
-		"within the stock":          {func(r *room) { r.Sale, r.free = "spring", 10 }, 9, 0, true},
-		"beyond the stock":          {func(r *room) { r.Sale, r.free = "spring", 9 }, 9, 0, false},
-		"everything is taken":       {func(r *room) { r.Sale, r.free = "spring", 0 }, 0, 0, false},
+		"held":                      {func(r *room) { r.saved.Held = true }, 9, 0, false},
+		"the stock cannot be read":  {func(r *room) { r.saved.Stalled = true }, 9, 0, false},
+		"another rate":              {func(r *room) { r.def.RatePerMin = 120 }, 9, 0, false},
+		"another share":             {func(r *room) { r.saved.Lanes[0].Share++ }, 9, 0, false},
+		"another capacity":          {func(r *room) { r.def.Capacity = 10 }, 9, 0, false},
+		"nobody waits":              {func(r *room) { r.saved.Lanes[0].Tail.Joined = r.saved.Lanes[0].Served }, 0, 0, false},
+		"ended":                     {func(r *room) { r.saved.Ended = string(PhaseClosed) }, 9, 0, false},
+		"within the stock":          {func(r *room) { r.def.Sale, r.saved.Free = "spring", 10 }, 9, 0, true},
+		"beyond the stock":          {func(r *room) { r.def.Sale, r.saved.Free = "spring", 9 }, 9, 0, false},
+		"everything is taken":       {func(r *room) { r.def.Sale, r.saved.Free = "spring", 0 }, 0, 0, false},
 		"nineteen turns were given": {func(*room) {}, 9, 19, false},
 	} {
-		r := room{Definition: Definition{Mode: ModeFIFO, RatePerMin: 60, StartsAt: time.UnixMilli(start)}, now: start, tickedAt: start, lanes: oneLane(1000)}
+		r := room{def: Definition{Mode: ModeFIFO, RatePerMin: 60, StartsAt: time.UnixMilli(start)}, saved: store.Saved{Now: start, TickedAt: start, Lanes: oneLane(1000)}}
 		moved := &progress{}
 		for range 60 {
-			r.now, r.tickedAt = r.now+1000, r.now+1000
-			r.lanes[0].Served = min(r.lanes[0].Served+1, cmp.Or(tt.turns, r.lanes[0].tail.Joined))
+			r.saved.Now, r.saved.TickedAt = r.saved.Now+1000, r.saved.Now+1000
+			r.saved.Lanes[0].Served = min(r.saved.Lanes[0].Served+1, cmp.Or(tt.turns, r.saved.Lanes[0].Tail.Joined))
 			moved = moved.observe(&r, &r, 0)
 		}
 		before := r
-		before.lanes = slices.Clone(r.lanes)
+		before.saved.Lanes = slices.Clone(r.saved.Lanes)
 		tt.change(&r)
 		v := &view{room: r, moved: []*progress{moved.observe(&before, &r, 0)}}
 		if eta := v.eta(0, tt.ahead, tt.ahead); (eta != nil) != tt.known {
@@ -184,7 +193,7 @@ func TestETAIsNoGuess(t *testing.T) {
 			t.Errorf("%s: %v, and the turn is in ten seconds", what, eta)
 		}
 	}
-	onlyAdvance := room{Definition: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, now: start, lanes: oneLane(1000)}
+	onlyAdvance := room{def: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, saved: store.Saved{Now: start, Lanes: oneLane(1000)}}
 	if eta := (&view{room: onlyAdvance, moved: []*progress{{slow: 1, fast: 1}}}).eta(0, 9, 9); eta != nil {
 		t.Errorf("moved by hand: %v", eta)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/dialects"
 	"github.com/tidegate/tidegate/internal/drand"
-	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // ForDialects returns the operations that only other products' clients need.
@@ -51,8 +51,9 @@ var plain sync.Map // store → its database without words of tests
 
 // spell makes a time the database's, and replaces texts in statements.
 func (s *Service) spell(now time.Time, words ...string) {
-	db, _ := plain.LoadOrStore(s.store, s.store.db)
-	s.store.db = db.(*sqldb.DB).With(append(words, "{now ms}", fmt.Sprintf("CAST(%d AS bigint)", now.UnixMilli()))...)
+	of, _ := plain.LoadOrStore(s.store, *s.store)
+	db := of.(store.Store)
+	*s.store = *db.With(append(words, "{now ms}", fmt.Sprintf("CAST(%d AS bigint)", now.UnixMilli()))...)
 }
 
 // GivenUp returns how many passes of a room this process knows to have been given up.
@@ -69,13 +70,13 @@ type TokenOf struct {
 
 // PlaceToken is placeToken.
 func (s *Service) PlaceToken(room string, t TokenOf) string {
-	return s.placeToken(room, &place{number: t.Seq, joinedAt: t.JoinedAt, quantity: int(t.Quantity), lane: t.Lane, laneNumber: t.LaneSeq, seen: t.Seen, subject: t.Subject})
+	return s.placeToken(room, &store.Place{Number: t.Seq, JoinedAt: t.JoinedAt, Quantity: int(t.Quantity), Lane: t.Lane, LaneNumber: t.LaneSeq, Seen: t.Seen, Subject: t.Subject})
 }
 
 // ParseToken is parseToken; zero: it is no token.
 func (s *Service) ParseToken(room, token string) (found TokenOf) {
 	if p, ok := s.parseToken(room, token); ok {
-		found = TokenOf{p.number, p.joinedAt, uint32(p.quantity), p.lane, p.laneNumber, p.seen, p.subject}
+		found = TokenOf{p.Number, p.JoinedAt, uint32(p.Quantity), p.Lane, p.LaneNumber, p.Seen, p.Subject}
 	}
 	return found
 }

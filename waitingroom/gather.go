@@ -7,48 +7,48 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // drawOrder ends the list of those who take part in the draw, and draws, unless the beacon is still awaited.
-func (s *Service) drawOrder(ctx context.Context, tx sqldb.Conn, r *room) error {
+func (s *Service) drawOrder(ctx context.Context, tx store.Conn, r *room) error {
 	if !r.listed() {
 		if err := s.endList(ctx, tx, r); err != nil {
 			return err
 		}
 	}
-	if r.Beacon == "" || r.beacon.Signature != "" {
-		r.drawnAt = r.now
+	if r.def.Beacon == "" || r.saved.Beacon.Signature != "" {
+		r.saved.DrawnAt = r.saved.Now
 	}
 	return nil
 }
 
-func (s *Service) endList(ctx context.Context, tx sqldb.Conn, r *room) error {
-	if err := s.store.lockTail(ctx, tx, r); err != nil { // joins after it know that the room has started
+func (s *Service) endList(ctx context.Context, tx store.Conn, r *room) error {
+	if err := tx.LockTail(ctx, r.def.Room, &r.saved); err != nil { // joins after it know that the room has started
 		return err
 	}
 	root, err := s.root(ctx, tx, r)
 	if err != nil {
 		return err
 	}
-	for i := range r.lanes {
-		r.lanes[i].Drawn = r.lanes[i].tail.Gathered
+	for i := range r.saved.Lanes {
+		r.saved.Lanes[i].Drawn = r.saved.Lanes[i].Tail.Gathered
 	}
-	listedAt := r.now // waiting for joins and reading a long list take time, in which a round may be signed
-	if err := each(ctx, tx, `SELECT {now ms}`, func(rows sqldb.Row) error { return rows.Scan(&listedAt) }); err != nil {
+	listedAt, err := tx.Now(ctx) // waiting for joins and reading a long list take time, in which a round may be signed
+	if err != nil {
 		return err
 	}
-	r.root, r.nDrawn = hex.EncodeToString(root), r.gathered
-	if r.Beacon != "" {
-		r.beacon.ListedMS = max(listedAt, r.StartsAt.UnixMilli())
-		r.beacon.Round = draw.RoundFor(r.StartsAt, time.UnixMilli(r.beacon.ListedMS))
+	r.saved.Root, r.saved.NDrawn = hex.EncodeToString(root), r.saved.Gathered
+	if r.def.Beacon != "" {
+		r.saved.Beacon.ListedMS = max(listedAt, r.def.StartsAt.UnixMilli())
+		r.saved.Beacon.Round = draw.RoundFor(r.def.StartsAt, time.UnixMilli(r.saved.Beacon.ListedMS))
 	}
 	return nil
 }
 
 // root returns the root of the list of those who joined before the start.
-func (s *Service) root(ctx context.Context, q sqldb.Conn, r *room) ([]byte, error) {
+func (s *Service) root(ctx context.Context, q store.Conn, r *room) ([]byte, error) {
 	if err := s.lockRefresh(ctx); err != nil {
 		return nil, err
 	}
@@ -56,51 +56,51 @@ func (s *Service) root(ctx context.Context, q sqldb.Conn, r *room) ([]byte, erro
 	if err := s.confirm(ctx, q, r); err != nil {
 		return nil, err
 	}
-	if err := s.grow(ctx, q, r, r.gathered); err != nil {
+	if err := s.grow(ctx, q, r, r.saved.Gathered); err != nil {
 		return nil, err
 	}
-	t := s.trees[r.Room]
-	if t.Size() != r.gathered {
-		delete(s.trees, r.Room)
-		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.Room, t.Size(), r.gathered)
+	t := s.trees[r.def.Room]
+	if t.Size() != r.saved.Gathered {
+		delete(s.trees, r.def.Room)
+		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.def.Room, t.Size(), r.saved.Gathered)
 	}
 	return t.Root()
 }
 
 // grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller holds the lock of the refreshes.
-func (s *Service) grow(ctx context.Context, q sqldb.Conn, r *room, upTo int64) error {
-	if t := s.trees[r.Room]; t != nil && t.Size() >= upTo {
+func (s *Service) grow(ctx context.Context, q store.Conn, r *room, upTo int64) error {
+	if t := s.trees[r.def.Room]; t != nil && t.Size() >= upTo {
 		return nil
 	}
 	if err := s.confirm(ctx, q, r); err != nil {
 		return err
 	}
-	t := s.trees[r.Room]
+	t := s.trees[r.def.Room]
 	if t == nil {
 		t = draw.NewTree()
-		s.trees[r.Room] = t
+		s.trees[r.def.Room] = t
 	}
-	return s.store.listed(ctx, q, r.Room, t.Size(), upTo, func(p *place) error {
-		if p.number != t.Size()+1 {
-			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.number, r.Room, t.Size())
+	return q.Listed(ctx, r.def.Room, t.Size(), upTo, func(p *store.Place) error {
+		if p.Number != t.Size()+1 {
+			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.Number, r.def.Room, t.Size())
 		}
-		return t.Add(p.entry().Leaf(r.Room))
+		return t.Add(entryOf(p).Leaf(r.def.Room))
 	})
 }
 
 // confirm forgets the leaves of a room if the database has another place with the number of the last one: a database that lost its last
 // commits has given their numbers to others. The caller holds the lock of the refreshes.
-func (s *Service) confirm(ctx context.Context, q sqldb.Conn, r *room) error {
-	t := s.trees[r.Room]
+func (s *Service) confirm(ctx context.Context, q store.Conn, r *room) error {
+	t := s.trees[r.def.Room]
 	if t == nil || t.Size() == 0 {
 		return nil
 	}
-	last, err := s.store.find(ctx, q, ofNumbers, r.Room, sqldb.JSON([]int64{t.Size()}))
+	last, err := q.ByNumber(ctx, r.def.Room, t.Size())
 	if err != nil {
 		return err
 	}
-	if len(last) != 1 || !bytes.Equal(t.Last(), last[0].entry().Leaf(r.Room)) {
-		delete(s.trees, r.Room)
+	if last == nil || !bytes.Equal(t.Last(), entryOf(last).Leaf(r.def.Room)) {
+		delete(s.trees, r.def.Room)
 	}
 	return nil
 }

@@ -5,17 +5,20 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 type joinCall struct {
 	view *view
-	who  joiner
+	who  store.Joiner
 }
 
 // joined is the place of a call.
 type joined struct {
-	place    *place
+	place    *store.Place
 	created  bool
 	gathered int64    // places with a number up to it will be drawn, or have been
 	refusal  *Refusal // nil: place is the visitor's
@@ -30,28 +33,28 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		return Place{}, nil, err
 	}
 	most := maxQuantity
-	if v.Sale != "" { // otherwise one place could have all units promised to it
-		if most, err = s.opts.Stock.Quota(ctx, v.Sale, v.Item); err != nil {
-			return Place{}, nil, unavailable(err)
+	if v.room.def.Sale != "" { // otherwise one place could have all units promised to it
+		if most, err = s.opts.Stock.Quota(ctx, v.room.def.Sale, v.room.def.Item); err != nil {
+			return Place{}, nil, store.Unavailable(err)
 		}
 	}
 	if quantity < 1 || quantity > most {
 		return Place{}, nil, invalid("quantity", "be 1 to %d, got %d", most, quantity)
 	}
-	subject, known, err := s.identify(v, who)
+	c, err := s.identify(v, who)
 	if err != nil {
 		return Place{}, nil, err
 	}
-	lane, refusal, err := v.laneFor(&who)
+	lane, refusal, err := v.room.def.laneFor(&who)
 	if err != nil || refusal != nil {
 		return Place{}, refusal, err
 	}
 	now := v.clockNow(s.now())
-	early := now < v.GatherAt.UnixMilli()
-	if v.ended != "" || early && v.joined > 0 { // gather_at may have been put off
-		old, err := s.read(ctx, name, subject, who, known) // it may have been admitted
+	early := now < v.room.def.GatherAt.UnixMilli()
+	if v.room.ended() != "" || early && v.room.saved.Joined > 0 { // gather_at may have been put off
+		old, err := s.read(ctx, &c) // it may have been admitted
 		if err == nil {
-			p, err := s.joined(v, joined{place: old, gathered: v.gathered})
+			p, err := s.joined(v, joined{place: old, gathered: v.room.saved.Gathered})
 			return p, nil, err
 		}
 		if !errors.Is(err, ErrNotJoined) {
@@ -59,17 +62,17 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		}
 	}
 	switch {
-	case v.ended == PhaseExhausted:
+	case v.room.ended() == PhaseExhausted:
 		return Place{}, &Refusal{Reason: ReasonSoldOut}, nil
-	case v.ended != "":
+	case v.room.ended() != "":
 		return Place{}, &Refusal{Reason: ReasonEnded, Detail: "The room has ended."}, nil
 	case early:
 		return Place{}, &Refusal{Reason: ReasonNotStarted, Detail: "The room has not opened."}, nil
 	}
-	if subject == "" {
-		subject = v.subject("unknown", rand.Text())
+	if c.subject == "" {
+		c.subject = v.subject("unknown", rand.Text())
 	}
-	got, err := s.joining.Do(ctx, name, &joinCall{v, joiner{Subject: subject, Account: who.User, Quantity: quantity, Lane: lane}})
+	got, err := s.joining.Do(ctx, name, &joinCall{v, store.Joiner{Subject: c.subject, User: who.User, Quantity: quantity, Lane: lane}})
 	if err != nil || got.refusal != nil {
 		return Place{}, got.refusal, err
 	}
@@ -84,37 +87,45 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 func (s *Service) joined(v *view, got joined) (shown Place, err error) {
 	shown = s.placeWithToken(v, got.place)
 	shown.Created = got.created
-	if v.Mode == ModeDraw && got.place.number <= got.gathered {
+	if v.room.def.Mode == ModeDraw && got.place.Number <= got.gathered {
 		shown.Receipt, err = s.receipt(v, got.place)
 	}
 	return shown, err
 }
 
+// joinBatch gives numbers to the callers that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joined]) {
-	var v *view
+	var r *room
 	var now int64
-	all, err := s.store.join(ctx, name, func() (joiners []joiner) {
-		for _, c := range take() {
-			v = c.In.view
-			joiners = append(joiners, c.In.who)
+	var all joins
+	err := s.store.InTx(ctx, func(tx store.Conn) error {
+		end, err := tx.LockEnd(ctx, name)
+		if err != nil {
+			return err
 		}
-		if v != nil {
-			now = v.clockNow(s.now())
+		calls := take()
+		if len(calls) == 0 {
+			return nil
 		}
-		return joiners
-	}, func(old *place) (again int, ok bool) {
-		state := old.state(&v.room, old.position, now)
-		if state == StateLeft {
-			return old.again + 1, now >= old.rejoinAt()
+		joiners, subjects := make([]store.Joiner, len(calls)), make([]string, len(calls))
+		for i, c := range calls {
+			joiners[i], subjects[i] = c.In.who, c.In.who.Subject
 		}
-		return 0, v.MayRejoin(state)
+		v := calls[len(calls)-1].In.view
+		r, now = &v.room, v.clockNow(s.now())
+		places, err := tx.BySubject(ctx, name, subjects)
+		if err != nil {
+			return err
+		}
+		all = assignNumbers(end, joiners, places, r, now)
+		return tx.Add(ctx, name, end, all.added, all.replaced)
 	})
 	if err == nil && len(all.fresh) < len(all.places) { // visitors who have a place may have seen it in a process with a newer view
 		var seen map[string]int64
-		seen, err = s.store.cursors(ctx, name)
+		seen, err = s.cursors(ctx, name)
 		for subject, p := range all.places {
 			if !all.fresh[subject] {
-				p.seen = seen[p.lane]
+				p.Seen = seen[p.Lane]
 			}
 		}
 	}
@@ -127,13 +138,56 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			c.Err = fmt.Errorf("%w: the lanes of room %s have just changed", ErrUnavailable, name)
 			continue
 		}
-		if wait := p.rejoinAt() - now; p.state(&v.room, p.position, now) == StateLeft && wait > 0 {
+		if wait := rejoinAt(p) - now; r.state(p, p.Position, now) == StateLeft && wait > 0 {
 			c.Out.refusal = &Refusal{ReasonRateLimited, "one place after another was given up in this room", time.Duration(wait) * time.Millisecond}
 			continue
 		}
-		c.Out = joined{place: p, created: all.fresh[p.subject], gathered: all.gathered}
-		delete(all.fresh, p.subject) // the first of several gets 201
+		c.Out = joined{place: p, created: all.fresh[p.Subject], gathered: all.gathered}
+		delete(all.fresh, p.Subject) // the first of several gets 201
 	}
+}
+
+// joins are what became of joiners.
+type joins struct {
+	places   map[string]*store.Place // current ones by subject, also those that were there; not of those who ask for a lane that the room does not have any more
+	fresh    map[string]bool         // whose place is new
+	added    []store.Joiner          // with their numbers
+	replaced []string                // subjects among them whose earlier place is replaced
+	gathered int64                   // places with a number up to it are drawn
+}
+
+// assignNumbers gives numbers to the joiners that have no place in places, or one that may be replaced, counts them in their lanes, and adds their
+// places.
+func assignNumbers(end *store.QueueEnd, joiners []store.Joiner, places map[string]*store.Place, r *room, now int64) joins {
+	all := joins{places: places, fresh: make(map[string]bool)}
+	for _, j := range joiners {
+		lane := slices.IndexFunc(end.Lanes, func(l store.Tail) bool { return l.Name == j.Lane })
+		if lane < 0 || all.fresh[j.Subject] {
+			continue
+		}
+		if old := places[j.Subject]; old != nil {
+			again, ok := r.mayReplace(old, now)
+			if !ok {
+				continue
+			}
+			j.Again, all.replaced = again, append(all.replaced, old.Subject)
+		}
+		end.Joined++
+		end.Lanes[lane].Joined++
+		j.Number, j.LaneNumber = end.Joined, end.Lanes[lane].Joined
+		all.added, all.fresh[j.Subject] = append(all.added, j), true
+		places[j.Subject] = &store.Place{
+			Number: j.Number, Lane: j.Lane, LaneNumber: j.LaneNumber, Subject: j.Subject, User: j.User, Quantity: j.Quantity, JoinedAt: end.Now, Position: -1, Again: j.Again,
+		}
+	}
+	if len(all.added) > 0 && end.Now < end.StartsAt {
+		end.Gathered = end.Joined
+		for i := range end.Lanes {
+			end.Lanes[i].Gathered = end.Lanes[i].Joined
+		}
+	}
+	all.gathered = end.Gathered
+	return all
 }
 
 // Somebody who gave up a place joins again at once. Each further time costs twice the wait of the one before: every place that was given up
@@ -143,10 +197,19 @@ const (
 	lastRejoin  = 10 * time.Minute
 )
 
-// rejoinAt returns when the subject of a place that was given up may join again, in Unix ms.
-func (p *place) rejoinAt() int64 {
-	if p.again == 0 {
-		return p.leftAt
+// mayReplace reports whether the subject of a place may get a new one at the end, and how many that subject has given up in a row by then.
+func (r *room) mayReplace(p *store.Place, now int64) (again int, ok bool) {
+	state := r.state(p, p.Position, now)
+	if state == StateLeft {
+		return p.Again + 1, now >= rejoinAt(p)
 	}
-	return p.leftAt + min(firstRejoin<<min(p.again-1, 10), lastRejoin).Milliseconds()
+	return 0, r.def.MayRejoin(state)
+}
+
+// rejoinAt returns when the subject of a place that was given up may join again, in Unix ms.
+func rejoinAt(p *store.Place) int64 {
+	if p.Again == 0 {
+		return p.LeftAt
+	}
+	return p.LeftAt + min(firstRejoin<<min(p.Again-1, 10), lastRejoin).Milliseconds()
 }

@@ -2,13 +2,13 @@ package waitingroom
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds set how many turns
@@ -100,101 +100,45 @@ func (d *Definition) sameLanes(next *Definition) bool {
 	return slices.EqualFunc(d.Lanes, next.Lanes, func(a, b Lane) bool { return a.Name == b.Name && a.Tier == b.Tier })
 }
 
-// lane is a lane as the row of the room holds it, with the part that the row of the tail holds.
-type lane struct {
-	Lane
-
-	Served      int64   `json:"served"` // positions below it have had their turn
-	Drawn       int64   `json:"drawn"`  // places that were drawn
-	VirtualTime float64 `json:"pass"`
-
-	tail laneTail
-}
-
-// laneTail is the end of a lane. The row that holds it is locked by those who join.
-type laneTail struct {
-	Name     string `json:"lane"`
-	Joined   int64  `json:"joined"`   // the last number given in the lane
-	Gathered int64  `json:"gathered"` // those up to this number are drawn: the last one given before the start
-}
-
 // newLanes returns the lanes of a room without places.
-func newLanes(d *Definition) []lane {
+func newLanes(d *Definition) []store.Lane {
 	if len(d.Lanes) == 0 {
-		return []lane{{Lane: Lane{Share: 1}}}
+		return []store.Lane{{Share: 1}}
 	}
-	all := make([]lane, len(d.Lanes))
+	all := make([]store.Lane, len(d.Lanes))
 	for i, l := range d.Lanes {
-		all[i] = lane{Lane: l, tail: laneTail{Name: l.Name}}
-	}
-	return all
-}
-
-// tailsOf returns what the row of the tail holds of lanes.
-func tailsOf(lanes []lane) []laneTail {
-	all := make([]laneTail, len(lanes))
-	for i := range lanes {
-		all[i] = lanes[i].tail
+		all[i] = store.Lane{Name: l.Name, Share: l.Share, Tier: l.Tier, Tail: store.Tail{Name: l.Name}}
 	}
 	return all
 }
 
 // applyDefinition makes d the definition of a room; checkChange has permitted it.
 func (r *room) applyDefinition(d *Definition) {
-	if !r.sameLanes(d) {
-		r.lanes = newLanes(d)
+	if !r.def.sameLanes(d) {
+		r.saved.Lanes = newLanes(d)
 	}
 	for i, l := range d.Lanes {
-		r.lanes[i].Share = l.Share
+		r.saved.Lanes[i].Share = l.Share
 	}
-	r.Definition = *d
-}
-
-// readLanes reads what the row of the room holds of its lanes.
-func (r *room) readLanes(text string) error {
-	if err := json.Unmarshal([]byte(text), &r.lanes); err != nil {
-		return err
-	}
-	if len(r.lanes) == 1 {
-		return nil
-	}
-	for i := range r.lanes {
-		r.Lanes = append(r.Lanes, r.lanes[i].Lane)
-	}
-	return nil
-}
-
-// readTails reads what the row of the tail holds of its lanes, after readLanes.
-func (r *room) readTails(text string) error {
-	var tails []laneTail
-	if err := json.Unmarshal([]byte(text), &tails); err != nil {
-		return err
-	}
-	if len(tails) != len(r.lanes) {
-		return fmt.Errorf("room %s has %d lanes, and its tail %d", r.Room, len(r.lanes), len(tails))
-	}
-	for i := range tails {
-		r.lanes[i].tail = tails[i]
-	}
-	return nil
+	r.def = *d
 }
 
 // laneIndex returns the index of a lane, or -1 if the room does not have it.
 func (r *room) laneIndex(name string) int {
-	return slices.IndexFunc(r.lanes, func(l lane) bool { return l.Name == name })
+	return slices.IndexFunc(r.saved.Lanes, func(l store.Lane) bool { return l.Name == name })
 }
 
 // served returns how many positions of all lanes have had their turn.
 func (r *room) served() (n int64) {
-	for i := range r.lanes {
-		n += r.lanes[i].Served
+	for i := range r.saved.Lanes {
+		n += r.saved.Lanes[i].Served
 	}
 	return n
 }
 
 // choose returns the lane of the next turn. waits reports whether a visitor can take a turn in a lane; stop ends the search without a lane. ok is
 // false without a lane.
-func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (chosen int, ok bool, err error) {
+func choose(lanes []store.Lane, waits func(lane int) (yes, stop bool, err error)) (chosen int, ok bool, err error) {
 	order := make([]int, len(lanes))
 	for i := range order {
 		order[i] = i
@@ -217,11 +161,11 @@ func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (cho
 }
 
 // countTurn counts a turn of the lane.
-func (l *lane) countTurn() { l.VirtualTime += 1 / float64(l.Share) }
+func countTurn(l *store.Lane) { l.VirtualTime += 1 / float64(l.Share) }
 
 // turnsBefore returns how many turns another lane gets at most until l has given n more, if somebody waits in l all that time: choose prefers
 // the other one only while its pass is not above that of l at its last turn.
-func (l *lane) turnsBefore(other *lane, n int64) int64 {
+func turnsBefore(l, other *store.Lane, n int64) int64 {
 	last := l.VirtualTime + float64(n-1)/float64(l.Share)
 	return max(0, int64(math.Ceil((last-other.VirtualTime)*float64(other.Share)))+1) // rounded up, because virtual times are sums of rounded fractions
 }

@@ -6,18 +6,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // queued is lanes in which so many people wait.
 type queued struct {
-	lanes []lane
+	lanes []store.Lane
 	wait  []int
 }
 
 func newQueued(shares ...int) *queued {
 	q := &queued{wait: make([]int, len(shares))}
 	for _, share := range shares {
-		q.lanes = append(q.lanes, lane{Lane: Lane{Share: share}})
+		q.lanes = append(q.lanes, store.Lane{Share: share})
 	}
 	return q
 }
@@ -30,7 +32,7 @@ func (q *queued) turns(n int) []int {
 		if !ok {
 			break
 		}
-		q.lanes[i].countTurn()
+		countTurn(&q.lanes[i])
 		q.wait[i]--
 		got[i]++
 	}
@@ -85,7 +87,7 @@ func TestTurnsBeforeIsABound(t *testing.T) {
 		q.wait[0] = rapid.IntRange(1, 50).Draw(t, "position")
 		most, got := make([]int64, n), make([]int64, n)
 		for i := range q.lanes {
-			most[i] = q.lanes[0].turnsBefore(&q.lanes[i], int64(q.wait[0]))
+			most[i] = turnsBefore(&q.lanes[0], &q.lanes[i], int64(q.wait[0]))
 		}
 		for q.wait[0] > 0 {
 			for i, more := range people.Draw(t, "joining") {

@@ -8,23 +8,23 @@ import (
 
 	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Leave gives up the visitor's place, and a pass that has not been used. A place whose state is final stays as it is. It is idempotent.
 func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
 	if err != nil {
 		return err
 	}
-	p, err := s.read(ctx, name, subject, who, known)
+	p, err := s.read(ctx, &c)
 	if err != nil {
 		return err
 	}
-	if p.state(&v.room, p.position, v.clockNow(s.now())).Final() {
+	if c.view.room.state(p, p.Position, c.view.clockNow(s.now())).Final() {
 		return nil
 	}
-	left, err := s.leaving.Do(ctx, name, p.number)
+	left, err := s.leaving.Do(ctx, name, p.Number)
 	if err != nil || !left {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 }
 
 func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64, bool]) {
-	if _, err := s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
+	if _, err := s.locked(ctx, name, func(tx store.Conn, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
 		for _, c := range take() {
 			c.Out, c.Err = false, err
 		}
@@ -41,12 +41,12 @@ func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64
 
 // leave gives up places. Their passes are taken back before their units are free for others. A pass that was used has become an order. If the
 // commit fails after that, settle does what is left.
-func (s *Service) leave(ctx context.Context, tx sqldb.Conn, r *room, calls []*batch.Call[int64, bool]) error {
+func (s *Service) leave(ctx context.Context, tx store.Conn, r *room, calls []*batch.Call[int64, bool]) error {
 	numbers := make([]int64, len(calls))
 	for i, c := range calls {
 		numbers[i] = c.In
 	}
-	found, err := s.store.find(ctx, tx, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, r.Room, sqldb.JSON(numbers))
+	found, err := tx.Unfinished(ctx, r.def.Room, numbers)
 	if err != nil {
 		return err
 	}
@@ -54,66 +54,63 @@ func (s *Service) leave(ctx context.Context, tx sqldb.Conn, r *room, calls []*ba
 	var g errgroup.Group
 	g.SetLimit(stockCallsAtOnce)
 	for i, p := range found {
-		if r.Sale != "" && p.admittedAt > 0 {
+		if r.def.Sale != "" && p.AdmittedAt > 0 {
 			g.Go(func() error {
 				var err error
-				used[i], err = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.user, time.UnixMilli(p.admittedAt))
-				failed[i] = unavailable(err)
+				used[i], err = s.opts.Stock.Revoke(ctx, r.def.Sale, r.def.Item, r.def.Room, p.User, time.UnixMilli(p.AdmittedAt))
+				failed[i] = store.Unavailable(err)
 				return nil
 			})
 		}
 	}
 	_ = g.Wait()
-	var leaving []*place
+	var leaving []*store.Place
 	left := make(map[int64]bool)
 	failures := make(map[int64]error)
 	for i, p := range found {
 		if failed[i] != nil {
-			failures[p.number] = failed[i]
+			failures[p.Number] = failed[i]
 		} else if !used[i] {
-			leaving, left[p.number] = append(leaving, p), true
+			leaving, left[p.Number] = append(leaving, p), true
 		}
 	}
 	for _, c := range calls {
 		c.Out, c.Err = left[c.In], failures[c.In]
 	}
-	return s.store.update(ctx, tx, r.Room, setLeft, leaving)
+	return tx.Leave(ctx, r.def.Room, leaving)
 }
-
-const setLeft = `left_at = {now ms}, changed_at = {now ms}`
 
 // Finish ends the place of an admitted visitor who is done, in a room without a sale: its capacity is free at once. In a room of a sale the
 // order does that, and Finish returns ErrConflict. It is idempotent. It returns a refusal with ReasonNotYourTurn or
 // ReasonTurnLapsed for a place that is not admitted.
 func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, *Refusal, error) {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
 	if err != nil {
 		return Place{}, nil, err
 	}
-	if v.Sale != "" {
+	if c.view.room.def.Sale != "" {
 		return Place{}, nil, failure.New(ErrConflict, "the places of room %s are done by their orders", name)
 	}
-	p, err := s.read(ctx, name, subject, who, known)
+	p, err := s.read(ctx, &c)
 	if err != nil {
 		return Place{}, nil, err
 	}
 	finished := false
 	var refusal *Refusal
-	_, err = s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error {
-		n, err := s.store.updateOne(ctx, tx, name, p, `done_at = {now ms}, changed_at = {now ms}, `+uncounted(4),
-			` AND admitted_at > 0 AND pass_rt > $4 AND done_at = 0 AND left_at = 0 AND barred = ''`, r.roomTime(r.now))
+	_, err = s.locked(ctx, name, func(tx store.Conn, r *room) error {
+		ended, err := tx.Finish(ctx, name, p, r.roomTime(r.saved.Now))
 		if err != nil {
 			return err
 		}
-		found, err := s.store.find(ctx, tx, ofNumbers, name, sqldb.JSON([]int64{p.number}))
+		found, err := tx.ByNumber(ctx, name, p.Number)
 		if err != nil {
 			return err
 		}
-		if len(found) != 1 {
+		if found == nil {
 			return ErrNotJoined
 		}
-		p, finished, refusal = found[0], n == 1, nil
-		switch state := p.state(r, p.position, r.now); {
+		p, finished, refusal = found, ended, nil
+		switch state := r.state(p, p.Position, r.saved.Now); {
 		case finished || state == StateDone:
 		case state == StateLapsed:
 			refusal = &Refusal{Reason: ReasonTurnLapsed}
@@ -128,5 +125,5 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 	if err != nil || refusal != nil {
 		return Place{}, refusal, err
 	}
-	return s.placeWithToken(v, p), nil, nil
+	return s.placeWithToken(c.view, p), nil, nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Filter selects places of a room, in the order of their numbers.
@@ -22,31 +22,31 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 	if err != nil {
 		return nil, err
 	}
-	where, args := `seq > $2 ORDER BY seq LIMIT $3`, []any{f.After, f.Limit}
+	subject := ""
 	if f.User != "" {
-		where, args = `seq > $2 AND subject = $4 ORDER BY seq LIMIT $3`, append(args, v.subject("user", f.User))
+		subject = v.subject("user", f.User)
 	}
-	rows, err := s.store.places(ctx, s.store.db.Conn, name, where, args...)
+	rows, err := s.store.Conn().After(ctx, name, subject, f.After, f.Limit)
 	if err != nil {
 		return nil, err
 	}
-	var acts []act
+	var acts []store.Act
 	if f.User != "" {
-		if acts, err = s.store.acts(ctx, s.store.db.Conn, name); err != nil {
+		if acts, err = s.store.Conn().Acts(ctx, name); err != nil {
 			return nil, err
 		}
 	}
 	all := s.placesOf(v, rows)
 	for i, p := range rows {
 		if f.User != "" {
-			all[i].Steps = v.history(p, acts)
+			all[i].Steps = v.room.history(p, acts)
 		}
 	}
 	return all, nil
 }
 
 // placesOf returns places as operators see them, without tokens.
-func (s *Service) placesOf(v *view, rows []*place) []Place {
+func (s *Service) placesOf(v *view, rows []*store.Place) []Place {
 	all, now := make([]Place, len(rows)), v.clockNow(s.now())
 	for i, p := range rows {
 		all[i] = v.placeOf(p, now)
@@ -61,25 +61,25 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	if err != nil {
 		return nil, err
 	}
-	i := v.laneIndex(lane)
+	i := v.room.laneIndex(lane)
 	if i < 0 {
 		return nil, failure.New(ErrInvalid, "room %s has no lane %s", name, lane)
 	}
 	var numbers []int64
 	v.mu.Lock()
-	for position := max(after, 0); position < min(upTo, v.lanes[i].Served); position++ {
+	for position := max(after, 0); position < min(upTo, v.room.saved.Lanes[i].Served); position++ {
 		numbers = append(numbers, v.orders[i].Number(position))
 	}
 	v.mu.Unlock()
 	if len(numbers) == 0 {
 		return nil, nil
 	}
-	found, err := s.store.find(ctx, s.store.db.Conn, ofLaneNumbers, name, sqldb.JSON(numbers), lane)
+	found, err := s.store.Conn().ByLaneNumber(ctx, name, lane, numbers)
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(p *place) bool { return p.turnRT == 0 }) // left or barred before
-	slices.SortFunc(found, func(a, b *place) int { return cmp.Compare(a.position, b.position) })
+	found = slices.DeleteFunc(found, func(p *store.Place) bool { return p.TurnRT == 0 }) // left or barred before
+	slices.SortFunc(found, func(a, b *store.Place) int { return cmp.Compare(a.Position, b.Position) })
 	return s.placesOf(v, found), nil
 }
 
@@ -95,12 +95,11 @@ func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
 	if err != nil {
 		return Pace{}, err
 	}
-	if p.Outlook = OutlookNone; v.ended == "" {
-		p.Outlook = v.outlook(v.openLane(), v.waiting(v.openLane()))
+	if p.Outlook = OutlookNone; v.room.ended() == "" {
+		p.Outlook = v.outlook(v.room.def.openLane(), v.waiting(v.room.def.openLane()))
 	}
 	since := measured.Milliseconds()
 	now := v.clockNow(s.now())
-	err = each(ctx, s.store.db.Conn, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`,
-		func(rows sqldb.Row) error { return rows.Scan(&p.Admitted) }, name, v.roomTime(now)-since, now-since)
+	p.Admitted, err = s.store.Conn().CountAdmitted(ctx, name, v.room.roomTime(now)-since, now-since)
 	return p, err
 }

@@ -4,46 +4,47 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
-func (s *Service) readBatch(ctx context.Context, name string, take taking[string, *place]) {
+func (s *Service) readBatch(ctx context.Context, name string, take taking[string, *store.Place]) {
 	calls := take()
 	subjects := make([]string, len(calls))
 	for i, c := range calls {
 		subjects[i] = c.In
 	}
-	found, err := s.store.bySubject(ctx, s.store.db.Conn, name, subjects)
+	found, err := s.store.Conn().BySubject(ctx, name, subjects)
 	var seen map[string]int64
 	if err == nil && len(found) > 0 {
-		seen, err = s.store.cursors(ctx, name)
+		seen, err = s.cursors(ctx, name)
 	}
 	for _, c := range calls {
 		if c.Out, c.Err = found[c.In], err; err == nil && c.Out == nil {
 			c.Err = ErrNotJoined
 		} else if err == nil {
-			c.Out.seen = seen[c.Out.lane]
+			c.Out.Seen = seen[c.Out.Lane]
 		}
 	}
 }
 
 // Place returns the visitor's place and changes nothing. With a token, nothing is read for those who wait. It returns ErrNotJoined.
 func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, error) {
-	v, subject, known, err := s.holder(ctx, name, who)
+	c, err := s.holder(ctx, name, who)
+	v, known := c.view, c.known
 	if err == nil && known != nil {
 		v, err = s.upToDate(ctx, v, known)
 	}
 	if err != nil {
 		return Place{}, err
 	}
-	if known != nil && !v.isSkipped(known) && v.ended == "" {
-		known.user = who.User
+	if known != nil && !v.isSkipped(known) && v.room.ended() == "" {
+		known.User = who.User
 		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.servedFor(known) {
 			t.Token = s.tokenOf(v, known) // who.Token may be older, or of the previous secret
 			return t, nil
 		}
 	}
-	p, err := s.read(ctx, name, subject, who, known)
+	p, err := s.read(ctx, &c)
 	if err == nil {
 		v, err = s.upToDate(ctx, v, p)
 	}
@@ -54,30 +55,28 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 }
 
 // upToDate returns a view of the room of v that has positions if the place was seen with one.
-func (s *Service) upToDate(ctx context.Context, v *view, p *place) (*view, error) {
-	if v.ordered() || p.seen == 0 {
+func (s *Service) upToDate(ctx context.Context, v *view, p *store.Place) (*view, error) {
+	if v.room.ordered() || p.Seen == 0 {
 		return v, nil
 	}
 	if err := s.refreshOnce(ctx); err != nil {
 		return nil, err
 	}
-	return s.view(ctx, v.Room)
+	return s.view(ctx, v.room.def.Room)
 }
 
-// read returns the current place of a subject, or with byToken the one of the token, which may have been replaced.
-func (s *Service) read(ctx context.Context, name, subject string, who Visitor, known *place) (*place, error) {
-	p, err := s.reading.Do(ctx, name, subject)
-	if err != nil || !who.byToken || p.number == known.number {
+// read returns the current place of a caller, or with byToken the one of the token, which may have been replaced.
+func (s *Service) read(ctx context.Context, c *caller) (*store.Place, error) {
+	name := c.view.room.def.Room
+	p, err := s.reading.Do(ctx, name, c.subject)
+	if err != nil || !c.who.byToken || p.Number == c.known.Number {
 		return p, err
 	}
-	found, err := s.store.find(ctx, s.store.db.Conn, ofNumbers, name, sqldb.JSON([]int64{known.number}))
-	if err != nil {
-		return nil, err
+	p, err = s.store.Conn().ByNumber(ctx, name, c.known.Number)
+	if err == nil && (p == nil || p.Subject != c.subject) {
+		err = ErrNotJoined
 	}
-	if len(found) != 1 || found[0].subject != subject {
-		return nil, ErrNotJoined
-	}
-	return found[0], nil
+	return p, err
 }
 
 // Wait is Place after the state differs from while, or the time is over, or ctx ends.
@@ -108,23 +107,23 @@ func (s *Service) Wait(ctx context.Context, name string, who Visitor, while Stat
 }
 
 // placeWithToken returns a place as its visitor sees it, with its token.
-func (s *Service) placeWithToken(v *view, p *place) Place {
+func (s *Service) placeWithToken(v *view, p *store.Place) Place {
 	t := v.placeOf(p, v.clockNow(s.now()))
 	t.Token = s.tokenOf(v, p)
 	return t
 }
 
 // tokenOf returns the token of a place, with what the view shows its visitor.
-func (s *Service) tokenOf(v *view, p *place) string {
+func (s *Service) tokenOf(v *view, p *store.Place) string {
 	shown := *p
-	shown.seen = v.seenBy(p)
-	return s.placeToken(v.Room, &shown)
+	shown.Seen = v.seenBy(p)
+	return s.placeToken(v.room.def.Room, &shown)
 }
 
 // seenBy returns what the visitor of a place has seen with the view, which may be older.
-func (v *view) seenBy(p *place) int64 {
-	if v.ordered() {
+func (v *view) seenBy(p *store.Place) int64 {
+	if v.room.ordered() {
 		return v.servedFor(p) + 1
 	}
-	return p.seen
+	return p.Seen
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/tidegate/tidegate/internal/errsummary"
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Put creates or changes a room. It returns an ErrInvalid or ErrConflict, and is idempotent.
@@ -32,33 +32,29 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
+	fresh := &room{def: d, saved: store.Saved{Secret: hex.EncodeToString(secret), Salt: rand.Text(), Commit: draw.Commitment(secret), Lanes: newLanes(&d)}}
 	var stored *room
-	err = s.store.inTx(ctx, func(tx sqldb.Conn) error {
-		if created, err = s.store.insert(ctx, tx, &d, hex.EncodeToString(secret), rand.Text(), draw.Commitment(secret)); err != nil {
+	err = s.store.InTx(ctx, func(tx store.Conn) error {
+		if created, err = tx.Insert(ctx, fresh.row()); err != nil || created {
 			return err
 		}
-		if created {
-			return nil
-		}
-		r, err := s.store.lock(ctx, tx, d.Room, 0)
-		if err != nil {
+		if stored, err = lock(ctx, tx, d.Room, 0); err != nil {
 			return err
 		}
-		stored = r
-		if err := s.store.lockTail(ctx, tx, r); err != nil {
+		if err := tx.LockTail(ctx, d.Room, &stored.saved); err != nil {
 			return err
 		}
-		if err := r.checkChange(&d, r.now); err != nil {
+		if err := stored.checkChange(&d, stored.saved.Now); err != nil {
 			return err
 		}
-		r.applyDefinition(&d)
-		if err := s.store.writeTail(ctx, tx, r); err != nil {
+		stored.applyDefinition(&d)
+		if err := tx.WriteTail(ctx, d.Room, stored.saved.Lanes); err != nil {
 			return err
 		}
-		return s.store.write(ctx, tx, r)
+		return tx.Write(ctx, stored.row())
 	})
-	if errors.Is(err, ErrConflict) && (stored.ended == PhaseClosed || stored.Sale != d.Sale || stored.Item != d.Item) { // since guard looked
-		err = errors.Join(err, s.unguard(ctx, &room{Definition: d}))
+	if errors.Is(err, ErrConflict) && (stored.ended() == PhaseClosed || stored.def.Sale != d.Sale || stored.def.Item != d.Item) { // since guard looked
+		err = errors.Join(err, s.unguard(ctx, &room{def: d}))
 	}
 	if err != nil {
 		return Status{}, false, err
@@ -76,7 +72,7 @@ func (s *Service) guard(ctx context.Context, d *Definition) error {
 		return err
 	}
 	if v := (*s.views.Load())[d.Room]; v != nil {
-		if err := v.checkChange(d, v.now); err != nil {
+		if err := v.room.checkChange(d, v.room.saved.Now); err != nil {
 			return err
 		}
 	}
@@ -125,22 +121,28 @@ func (s *Service) change(ctx context.Context, name string, by Cause, act, detail
 			return room{}, err
 		}
 	}
-	return s.store.change(ctx, name, func(tx sqldb.Conn, r *room) error {
-		if again, err := s.store.isRepeated(ctx, tx, name, act, detail, by.RequestID); err != nil || again {
-			return err
+	return s.locked(ctx, name, func(tx store.Conn, r *room) error {
+		if by.RequestID != "" {
+			earlier, err := tx.ActOf(ctx, name, by.RequestID)
+			if err != nil || earlier != nil && earlier.Act == act && earlier.Detail == detail {
+				return err
+			}
+			if earlier != nil {
+				return failure.New(ErrConflict, "request_id is of an earlier request, which was not the same")
+			}
 		}
 		if err := change(r); err != nil {
 			return err
 		}
-		r.stopOrStartClock(r.now)
-		return s.store.recordAct(ctx, tx, name, act, detail, by)
+		r.stopOrStartClock(r.saved.Now)
+		return tx.RecordAct(ctx, name, &store.Act{Act: act, Detail: detail, Actor: by.Actor, Reason: by.Reason, RequestID: by.RequestID})
 	})
 }
 
 // checkNotEnded returns an ErrConflict if a room has ended.
 func (r *room) checkNotEnded() error {
-	if r.ended != "" {
-		return failure.New(ErrConflict, "room %s has ended", r.Room)
+	if r.ended() != "" {
+		return failure.New(ErrConflict, "room %s has ended", r.def.Room)
 	}
 	return nil
 }
@@ -148,7 +150,7 @@ func (r *room) checkNotEnded() error {
 // Hold stops a room: no visitor gets a turn, is admitted or lapses until Resume.
 func (s *Service) Hold(ctx context.Context, name string, by Cause) (Status, error) {
 	return s.alter(ctx, name, by, "hold", "", "is held", func(r *room) error {
-		r.held = true
+		r.saved.Held = true
 		return r.checkNotEnded()
 	})
 }
@@ -156,7 +158,7 @@ func (s *Service) Hold(ctx context.Context, name string, by Cause) (Status, erro
 // Resume continues a room that is held.
 func (s *Service) Resume(ctx context.Context, name string, by Cause) (Status, error) {
 	return s.alter(ctx, name, by, "resume", "", "continues", func(r *room) error {
-		r.held = false
+		r.saved.Held = false
 		return r.checkNotEnded()
 	})
 }
@@ -167,7 +169,7 @@ func (s *Service) Advance(ctx context.Context, name string, n int, by Cause) (St
 		return Status{}, invalid("by", "be 0 to %d, got %d: turns are not taken back", MaxRate, n)
 	}
 	return s.alter(ctx, name, by, "advance", strconv.Itoa(n), "gives further turns", func(r *room) error {
-		r.extra = min(r.extra+int64(n), MaxRate)
+		r.saved.Extra = min(r.saved.Extra+int64(n), MaxRate)
 		return r.checkNotEnded()
 	})
 }
@@ -178,7 +180,7 @@ func (s *Service) SetRate(ctx context.Context, name string, perMin int, by Cause
 		return Status{}, invalid("rate_per_min", "be 0 to %d, got %d", MaxRate, perMin)
 	}
 	return s.alter(ctx, name, by, "rate", strconv.Itoa(perMin), "has another rate", func(r *room) error {
-		r.RatePerMin = perMin
+		r.def.RatePerMin = perMin
 		return r.checkNotEnded()
 	})
 }
@@ -189,7 +191,7 @@ func (s *Service) SetMessage(ctx context.Context, name, text string, by Cause) (
 		return Status{}, err
 	}
 	return s.alter(ctx, name, by, "message", text, "has a message", func(r *room) error {
-		r.message = text
+		r.saved.Message = text
 		return nil
 	})
 }
@@ -197,7 +199,7 @@ func (s *Service) SetMessage(ctx context.Context, name, text string, by Cause) (
 // Close ends a room for good. Those who wait are turned away, passes stay valid, and orders need no turn any more.
 func (s *Service) Close(ctx context.Context, name string, by Cause) (Status, error) {
 	r, err := s.change(ctx, name, by, "close", "", func(r *room) error {
-		if r.ended == "" {
+		if r.ended() == "" {
 			r.close()
 		}
 		return nil
@@ -213,25 +215,18 @@ func (s *Service) Close(ctx context.Context, name string, by Cause) (Status, err
 
 // unguard lets the item of a closed room be ordered without a turn.
 func (s *Service) unguard(ctx context.Context, r *room) error {
-	if r.Sale == "" || s.opts.Stock == nil {
+	if r.def.Sale == "" || s.opts.Stock == nil {
 		return nil
 	}
-	return unavailable(s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room))
+	return store.Unavailable(s.opts.Stock.Unguard(ctx, r.def.Sale, r.def.Item, r.def.Room))
 }
 
 // unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their sale still need
 // a turn, in case the sale is prolonged: those who waited must not be overtaken.
 func (s *Service) unguardClosed(ctx context.Context) error {
-	var closed []room
-	const query = `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> '' AND sale_state <> 'ended'`
-	err := each(ctx, s.store.db.Conn, query, func(rows sqldb.Row) error {
-		var r room
-		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
-		closed = append(closed, r)
-		return err
-	})
+	closed, err := s.store.Conn().Closed(ctx)
 	for i := range closed {
-		err = errsummary.Join(err, s.unguard(ctx, &closed[i]))
+		err = errsummary.Join(err, s.unguard(ctx, roomOf(&closed[i])))
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package waitingroom
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // State is the state of a place.
@@ -74,43 +76,25 @@ type Place struct {
 // ETA is the range of the time until the turn.
 type ETA struct{ Min, Max time.Duration }
 
-// place is a place as the database holds it. Times are Unix ms, those in room time end in RT.
-type place struct {
-	number, joinedAt                  int64
-	lane                              string
-	laneNumber                        int64 // the number within the lane
-	subject, user                     string
-	quantity                          int
-	position                          int64 // -1 before the turn
-	turnRT, untilRT, admittedAt       int64
-	passRT, doneAt, leftAt, changedAt int64
-	turnAt, lapsedAt                  int64
-	orderID, barred, barredBy         string
-	replaced                          bool
-	ofUser                            bool  // of a token: the place is a user's; others know it by user
-	seen                              int64 // the cursor of the lane at the latest that is known of, plus 1; 0: not known, or before the draw
-	again                             int   // places that the subject gave up in a row before
-}
-
 // state returns the state of p, whose position is known unless it is negative, at now.
-func (p *place) state(r *room, position, now int64) State {
+func (r *room) state(p *store.Place, position, now int64) State {
 	rt := r.roomTime(now)
 	switch {
-	case p.barred != "":
+	case p.Barred != "":
 		return StateBarred
-	case p.doneAt > 0:
+	case p.DoneAt > 0:
 		return StateDone
-	case p.leftAt > 0:
+	case p.LeftAt > 0:
 		return StateLeft
-	case p.admittedAt > 0 && rt < p.passRT:
+	case p.AdmittedAt > 0 && rt < p.PassRT:
 		return StateAdmitted
-	case p.admittedAt > 0:
+	case p.AdmittedAt > 0:
 		return StateLapsed
-	case p.turnRT > 0 && r.ended == "" && rt < p.untilRT:
+	case p.TurnRT > 0 && r.ended() == "" && rt < p.UntilRT:
 		return StateTurn
-	case p.turnRT > 0:
+	case p.TurnRT > 0:
 		return StateLapsed
-	case r.ended != "":
+	case r.ended() != "":
 		return StateTurnedAway
 	case position < 0:
 		return StateGathering
@@ -119,37 +103,37 @@ func (p *place) state(r *room, position, now int64) State {
 }
 
 // placeOf returns p as its visitor sees it.
-func (v *view) placeOf(p *place, now int64) Place {
+func (v *view) placeOf(p *store.Place, now int64) Place {
 	r, lane := &v.room, v.laneOf(p)
 	position, served := int64(-1), v.servedFor(p)
 	if r.ordered() { // before, a copy that does not know of a moved start could tell a position that is drawn later
-		position = v.position(lane, p.laneNumber)
+		position = v.position(lane, p.LaneNumber)
 	}
-	if p.position >= 0 {
-		position = p.position
+	if p.Position >= 0 {
+		position = p.Position
 	}
 	t := Place{
-		Room: r.Room, State: p.state(r, position, now), Number: p.number, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.user,
-		JoinedAt: instant(p.joinedAt), AdmittedAt: instant(p.admittedAt), DoneAt: instant(p.doneAt), LeftAt: instant(p.leftAt), OrderID: p.orderID, Reason: p.barred,
+		Room: r.def.Room, State: r.state(p, position, now), Number: p.Number, Position: position + 1, Quantity: p.Quantity, Lane: p.Lane, User: p.User,
+		JoinedAt: instant(p.JoinedAt), AdmittedAt: instant(p.AdmittedAt), DoneAt: instant(p.DoneAt), LeftAt: instant(p.LeftAt), OrderID: p.OrderID, Reason: p.Barred,
 	}
 	// As of the copy, in which room time stands still only if it truly did. It may be old, and since then ticks may have moved room time on:
 	// the reported deadline must not be later than the real one.
-	rt := r.roomTime(v.now)
-	left := func(until int64) time.Time { return time.UnixMilli(v.now + until - rt).UTC() }
+	rt := r.roomTime(v.room.saved.Now)
+	left := func(until int64) time.Time { return time.UnixMilli(v.room.saved.Now + until - rt).UTC() }
 	switch t.State {
 	case StateGathering:
-		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), v.pollUntilDrawn(now)
+		t.Outlook, t.PollAfter = v.outlook(lane, max(0, v.waiting(lane)-1)), r.pollUntilDrawn(now)
 	case StateWaiting:
 		t.Ahead = v.ahead(lane, position, served)
 		t.Outlook = v.outlook(lane, t.Ahead)
 		t.ETA = v.eta(lane, t.Ahead, max(0, position-served))
 		t.PollAfter = pollWaiting(t.Ahead, t.ETA)
 	case StateTurn:
-		t.Outlook = v.promise()
-		t.TurnUntil, t.PollAfter = left(p.untilRT), jitter(PollNear)
+		t.Outlook = r.promise()
+		t.TurnUntil, t.PollAfter = left(p.UntilRT), jitter(PollNear)
 	case StateAdmitted:
-		t.Outlook = v.promise()
-		t.PassUntil, t.PollAfter = left(p.passRT), jitter(5*time.Second)
+		t.Outlook = r.promise()
+		t.PassUntil, t.PollAfter = left(p.PassRT), jitter(5*time.Second)
 	case StateDone:
 		t.Outlook = OutlookCertain
 	default:

@@ -6,39 +6,39 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // queue is the end of a lane that a tick gives turns to: places that can have one, in order, from the cursor on.
 type queue struct {
-	lane  *lane
+	lane  *store.Lane
 	order *draw.Order
-	next  []*place
+	next  []*store.Place
 	read  int64 // positions below it have been looked at, and those that can have a turn are in next or have been taken
 	last  int64 // the tick looks up to it
 	near  int64 // positions of a draw that the next statement looks at
 }
 
-func newQueue(l *lane, o *draw.Order, look int64) queue {
-	return queue{lane: l, order: o, read: l.Served, last: min(l.tail.Joined, l.Served+look), near: maxTurns}
+func newQueue(l *store.Lane, o *draw.Order, look int64) queue {
+	return queue{lane: l, order: o, read: l.Served, last: min(l.Tail.Joined, l.Served+look), near: maxTurns}
 }
 
 const maxNear = 2_000 // positions of a draw in a statement
 
 // more reports whether the lane goes on behind what the tick looks at.
-func (q *queue) more() bool { return q.last < q.lane.tail.Joined }
+func (q *queue) more() bool { return q.last < q.lane.Tail.Joined }
 
 // take removes the first of next, and moves the cursor behind it.
-func (q *queue) take() *place {
+func (q *queue) take() *store.Place {
 	p := q.next[0]
-	q.next, q.lane.Served = q.next[1:], p.position+1
+	q.next, q.lane.Served = q.next[1:], p.Position+1
 	return p
 }
 
 // nextPlace returns the next place of a lane that can have a turn, or nil if there is none up to q.last, which it lowers when the tick runs out of time.
 // It moves the cursor over places that cannot have one.
-func (s *Service) nextPlace(ctx context.Context, tx sqldb.Conn, r *room, q *queue) (*place, error) {
+func (q *queue) nextPlace(ctx context.Context, tx store.Conn, r *room) (*store.Place, error) {
 	for len(q.next) == 0 {
 		q.lane.Served = q.read
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < tickTimeout/2 {
@@ -47,7 +47,7 @@ func (s *Service) nextPlace(ctx context.Context, tx sqldb.Conn, r *room, q *queu
 		if q.read == q.last {
 			return nil, nil
 		}
-		if err := s.readPlaces(ctx, tx, r, q); err != nil {
+		if err := q.readPlaces(ctx, tx, r); err != nil {
 			return nil, err
 		}
 	}
@@ -56,17 +56,14 @@ func (s *Service) nextPlace(ctx context.Context, tx sqldb.Conn, r *room, q *queu
 
 // readPlaces reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers follow each other,
 // one statement finds the first maxTurns.
-func (s *Service) readPlaces(ctx context.Context, tx sqldb.Conn, r *room, q *queue) (err error) {
-	// Not replaced = 0: without statistics Postgres would prefer the partial index by subject, and read the whole room.
-	const live = `left_at = 0 AND barred = '' AND replaced < 1`
+func (q *queue) readPlaces(ctx context.Context, tx store.Conn, r *room) (err error) {
 	if q.read >= q.order.Drawn() {
-		q.next, err = s.store.places(ctx, tx, r.Room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`,
-			q.lane.Name, q.read, q.last, maxTurns)
+		q.next, err = tx.NextLive(ctx, r.def.Room, q.lane.Name, q.read, q.last, maxTurns)
 		for _, p := range q.next {
-			p.position = q.order.Position(p.laneNumber)
+			p.Position = q.order.Position(p.LaneNumber)
 		}
 		if q.read = q.last; len(q.next) == maxTurns {
-			q.read = q.next[maxTurns-1].position + 1
+			q.read = q.next[maxTurns-1].Position + 1
 		}
 		return err
 	}
@@ -79,10 +76,10 @@ func (s *Service) readPlaces(ctx context.Context, tx sqldb.Conn, r *room, q *que
 		numbers, at[number] = append(numbers, number), position
 	}
 	q.read = end
-	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.Room, sqldb.JSON(numbers), q.lane.Name)
+	q.next, err = tx.Live(ctx, r.def.Room, q.lane.Name, numbers)
 	for _, p := range q.next {
-		p.position = at[p.laneNumber]
+		p.Position = at[p.LaneNumber]
 	}
-	slices.SortFunc(q.next, func(a, b *place) int { return cmp.Compare(a.position, b.position) })
+	slices.SortFunc(q.next, func(a, b *store.Place) int { return cmp.Compare(a.Position, b.Position) })
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // lockRefresh takes the lock of the refreshes, which unlockRefresh releases. It fails when ctx ends.
@@ -20,7 +21,7 @@ func (s *Service) lockRefresh(ctx context.Context) error {
 	case s.refreshing <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return unavailable(ctx.Err())
+		return store.Unavailable(ctx.Err())
 	}
 }
 
@@ -45,7 +46,7 @@ func (s *Service) refreshOnce(ctx context.Context) error {
 	wait := s.refreshed.Add(tickEvery).Sub(asked)
 	s.unlockRefresh()
 	if wait > 0 && !periodic.Pause(ctx, wait) {
-		return unavailable(ctx.Err())
+		return store.Unavailable(ctx.Err())
 	}
 	if err := s.lockRefresh(ctx); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (s *Service) reread(ctx context.Context) (err error) {
 			s.refreshed, s.refreshErr = s.now(), err
 		}
 	}()
-	rooms, err := s.store.rooms(ctx)
+	rooms, err := s.store.Conn().Rooms(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,21 +80,21 @@ func (s *Service) reread(ctx context.Context) (err error) {
 	views, damaged := make(map[string]*view, len(rooms)), make(map[string]error)
 	left := readListsWithin
 	for i := range rooms {
-		r := &rooms[i]
-		v, err := s.renew(ctx, before[r.Room], r, at, &left)
+		r := roomOf(&rooms[i])
+		v, err := s.renew(ctx, before[r.def.Room], r, at, &left)
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			return err
 		case err != nil: // the other rooms go on, and this one is shown as it was
-			damaged[r.Room] = err
+			damaged[r.def.Room] = err
 			if at.Sub(s.damagedAt) > 10*time.Second {
 				s.damagedAt = at
-				s.opts.Logger.ErrorContext(ctx, "a waiting room cannot be read", slog.String("room", r.Room), slog.Any("error", err))
+				s.opts.Logger.ErrorContext(ctx, "a waiting room cannot be read", slog.String("room", r.def.Room), slog.Any("error", err))
 			}
-			v = before[r.Room]
+			v = before[r.def.Room]
 		}
 		if v != nil {
-			views[r.Room] = v
+			views[r.def.Room] = v
 		}
 	}
 	var news []chan struct{}
@@ -103,7 +104,7 @@ func (s *Service) reread(ctx context.Context) (err error) {
 		}
 		switch v := views[name]; {
 		case v == old:
-		case v == nil || v.changedSince(old):
+		case v == nil || v.room.changedSince(&old.room):
 			news = append(news, old.changed)
 		default:
 			v.changed = old.changed
@@ -117,10 +118,10 @@ func (s *Service) reread(ctx context.Context) (err error) {
 	return nil
 }
 
-// changedSince reports whether visitors who wait learn something from v that they did not from an older view.
-func (v *view) changedSince(old *view) bool {
-	return v.served() != old.served() || v.phase(v.now) != old.phase(old.now) || v.message != old.message || v.RatePerMin != old.RatePerMin ||
-		v.drawn() != old.drawn() || v.listed() != old.listed() || v.sale != old.sale
+// changedSince reports whether visitors who wait learn something from a room that they did not from an older copy.
+func (r *room) changedSince(old *room) bool {
+	return r.served() != old.served() || r.phase(r.saved.Now) != old.phase(old.saved.Now) || r.saved.Message != old.saved.Message || r.def.RatePerMin != old.def.RatePerMin ||
+		r.drawn() != old.drawn() || r.listed() != old.listed() || r.saved.Sale != old.saved.Sale
 }
 
 // readListsWithin is how long a refresh reads lists of places. Long lists are read in several refreshes, so that they delay no other room.
@@ -128,11 +129,11 @@ const readListsWithin = time.Second
 
 // renew returns the view of a room, which continues an older one. It reads the list of a draw for up to left, and subtracts the time that it took.
 func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, left *time.Duration) (v *view, err error) {
-	if r.deleted() || old != nil && !old.sameLanes(&r.Definition) { // the old one had no places
-		delete(s.trees, r.Room)
+	if r.deleted() || old != nil && !old.room.def.sameLanes(&r.def) { // the old one had no places
+		delete(s.trees, r.def.Room)
 		old = nil
 	}
-	lanes := len(r.lanes)
+	lanes := len(r.saved.Lanes)
 	v = &view{
 		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes),
 		moved: make([]*progress, lanes), mu: &sync.Mutex{},
@@ -140,10 +141,10 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 	if old != nil {
 		v.skipped, v.early, v.revoked = old.skipped, old.early, old.revoked
 	}
-	if old != nil && old.salt == r.salt {
+	if old != nil && old.room.saved.Salt == r.saved.Salt {
 		v.subjects = old.subjects
 	} else {
-		v.subjects = keyhash.New([]byte(r.salt))
+		v.subjects = keyhash.New([]byte(r.saved.Salt))
 	}
 	for i := range lanes {
 		v.moved[i] = &progress{}
@@ -151,28 +152,28 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 			v.moved[i] = old.moved[i].observe(&old.room, r, i)
 		}
 	}
-	if old != nil && old.drawn() == r.drawn() {
+	if old != nil && old.room.drawn() == r.drawn() {
 		v.mu, v.orders, v.seed = old.mu, old.orders, old.seed
 	} else if err := v.readDraw(); err != nil {
 		return nil, err
 	}
-	if r.ended != "" && r.now-r.endedAt > MaxPassLifetime.Milliseconds() {
+	if r.ended() != "" && r.saved.Now-r.saved.EndedAt > MaxPassLifetime.Milliseconds() {
 		return v, nil
 	}
 	gone, err := s.readGone(ctx, v, old)
-	if err != nil || r.ended != "" {
+	if err != nil || r.ended() != "" {
 		return v, err
 	}
-	if lanes > 1 && r.Sale != "" && s.opts.Stock != nil {
-		quota, err := s.opts.Stock.Quota(ctx, r.Sale, r.Item)
+	if lanes > 1 && r.def.Sale != "" && s.opts.Stock != nil {
+		quota, err := s.opts.Stock.Quota(ctx, r.def.Sale, r.def.Item)
 		if err == nil { // otherwise nothing is certain
 			v.quota = int64(quota)
 		}
 	}
-	if r.Mode == ModeDraw && !r.drawn() {
+	if r.def.Mode == ModeDraw && !r.drawn() {
 		began := time.Now()
 		reading, cancel := context.WithTimeout(ctx, *left)
-		_ = s.grow(reading, s.store.db.Conn, r, r.gathered) // the draw reads on, and returns what is wrong with the list
+		_ = s.grow(reading, s.store.Conn(), r, r.saved.Gathered) // the draw reads on, and returns what is wrong with the list
 		cancel()
 		*left -= time.Since(began)
 	}
@@ -181,50 +182,49 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 }
 
 // readGone brings v.revoked, which is that of the older view, up to date, and returns places that were given up before their turn: those since then.
-func (s *Service) readGone(ctx context.Context, v, old *view) (gone []*place, err error) {
+func (s *Service) readGone(ctx context.Context, v, old *view) (gone []*store.Place, err error) {
 	since := int64(0)
 	if old != nil {
-		since = old.now
+		since = old.room.saved.Now
 	}
 	// A transaction may commit some time after the time that it wrote.
 	const overlap = 10 * time.Second
-	all, err := s.store.places(ctx, s.store.db.Conn, v.Room, `changed_at > 0 AND changed_at > $2
-		AND (turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') OR pass_rt > $3 AND (left_at > 0 OR done_at > 0 AND $4 = 1)) ORDER BY changed_at`,
-		max(since-overlap.Milliseconds(), 0), v.roomTime(v.now)-passSlack.Milliseconds(), boolToInt(v.Sale == ""))
+	all, err := s.store.Conn().Gone(ctx, v.room.def.Room,
+		max(since-overlap.Milliseconds(), 0), v.room.roomTime(v.room.saved.Now)-passSlack.Milliseconds(), v.room.def.Sale == "")
 	if err != nil {
 		return nil, err
 	}
 	ended := make(map[int64]int64)
 	for _, p := range all {
-		if p.turnRT > 0 {
-			ended[p.number] = p.passRT
+		if p.TurnRT > 0 {
+			ended[p.Number] = p.PassRT
 		} else {
 			gone = append(gone, p)
 		}
 	}
 	maps.Copy(ended, v.revoked)
-	maps.DeleteFunc(ended, func(_, until int64) bool { return until <= v.roomTime(v.now)-passSlack.Milliseconds() })
+	maps.DeleteFunc(ended, func(_, until int64) bool { return until <= v.room.roomTime(v.room.saved.Now)-passSlack.Milliseconds() })
 	v.revoked = ended
 	return gone, nil
 }
 
 // skip brings v.skipped and v.early, which are those of the older view, up to date.
-func (v *view) skip(old *view, gone []*place) {
+func (v *view) skip(old *view, gone []*store.Place) {
 	drawnNow, moved := false, false
 	if old != nil {
-		drawnNow, moved = old.drawn() != v.drawn(), old.served() != v.served()
+		drawnNow, moved = old.room.drawn() != v.room.drawn(), old.room.served() != v.room.served()
 	}
 	passed := func(lane int, position int64) bool { // and no longer counted among those who joined and have not had their turn
-		return (v.drawn() || v.Mode == ModeFIFO) && position < v.lanes[lane].Served
+		return (v.room.drawn() || v.room.def.Mode == ModeFIFO) && position < v.room.saved.Lanes[lane].Served
 	}
-	gone = slices.DeleteFunc(gone, func(p *place) bool { // a position of a draw is ten hashes
+	gone = slices.DeleteFunc(gone, func(p *store.Place) bool { // a position of a draw is ten hashes
 		lane := v.laneOf(p)
-		return v.isSkipped(p) || passed(lane, v.position(lane, p.laneNumber))
+		return v.isSkipped(p) || passed(lane, v.position(lane, p.LaneNumber))
 	})
 	if len(gone) == 0 && !drawnNow && !moved {
 		return
 	}
-	all := make([]map[int64]int64, len(v.lanes))
+	all := make([]map[int64]int64, len(v.room.saved.Lanes))
 	for lane := range all {
 		all[lane] = make(map[int64]int64, len(v.skipped[lane]))
 		for number, position := range v.skipped[lane] {
@@ -236,7 +236,7 @@ func (v *view) skip(old *view, gone []*place) {
 			}
 		}
 	}
-	early, added := slices.Clone(v.early), make([][]int64, len(v.lanes))
+	early, added := slices.Clone(v.early), make([][]int64, len(v.room.saved.Lanes))
 	if drawnNow { // what is known by then was given up before the draw
 		for lane := range early {
 			early[lane] = slices.Sorted(maps.Values(all[lane]))
@@ -244,9 +244,9 @@ func (v *view) skip(old *view, gone []*place) {
 	}
 	for _, p := range gone {
 		lane := v.laneOf(p)
-		position := v.position(lane, p.laneNumber)
-		all[lane][p.laneNumber] = position
-		if p.leftAt > 0 && p.leftAt <= v.drawnAt {
+		position := v.position(lane, p.LaneNumber)
+		all[lane][p.LaneNumber] = position
+		if p.LeftAt > 0 && p.LeftAt <= v.room.saved.DrawnAt {
 			added[lane] = append(added[lane], position)
 		}
 	}
@@ -261,8 +261,8 @@ func (v *view) skip(old *view, gone []*place) {
 
 // readDraw reads the result of the draw, if the room has been drawn.
 func (v *view) readDraw() (err error) {
-	if v.drawn() {
-		seed, err := v.drawSeed()
+	if v.room.drawn() {
+		seed, err := v.room.drawSeed()
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (s *Service) view(ctx context.Context, name string) (*view, error) {
 			return nil, err
 		}
 		if err := (*s.damaged.Load())[name]; err != nil {
-			return nil, unavailable(err)
+			return nil, store.Unavailable(err)
 		}
 		if v = (*s.views.Load())[name]; v == nil {
 			return nil, fmt.Errorf("%w: %s", ErrUnknownRoom, name)

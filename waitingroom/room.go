@@ -6,6 +6,7 @@ import (
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Mode is the order of admission.
@@ -125,132 +126,108 @@ func (d *Definition) validate() error {
 
 // checkChange returns an ErrConflict if a stored room cannot become next at now.
 func (r *room) checkChange(next *Definition, now int64) error {
-	begun := now >= r.StartsAt.UnixMilli() || r.listed() || r.served() > 0
+	begun := now >= r.def.StartsAt.UnixMilli() || r.listed() || r.served() > 0
 	switch {
-	case r.ended != "":
-		return failure.New(ErrConflict, "room %s has ended, and no other room can have its name", r.Room)
-	case r.Sale != next.Sale || r.Item != next.Item:
-		return failure.New(ErrConflict, "room %s belongs to another sale or item for good", r.Room)
-	case r.joined > 0 && (r.Mode != next.Mode || r.RequiresUser != next.RequiresUser):
-		return failure.New(ErrConflict, "people have joined room %s, and its mode and whether it needs a user stay as they are", r.Room)
-	case (r.joined > 0 || begun) && r.Beacon != next.Beacon:
-		return failure.New(ErrConflict, "people have joined room %s, or it has begun, and its beacon stays as it is", r.Room)
-	case r.joined > 0 && !r.sameLanes(next):
-		return failure.New(ErrConflict, "people have joined room %s, and its lanes stay as they are, except for their shares", r.Room)
-	case r.served() > 0 && r.Bound != next.Bound:
-		return failure.New(ErrConflict, "turns were given in room %s, and what they promise stays as it is", r.Room)
-	case r.joined > 0 && !r.StartsAt.Equal(next.StartsAt) && next.StartsAt.UnixMilli() < now:
-		return failure.New(ErrConflict, "people have joined room %s, and starts_at must not be in the past", r.Room)
-	case begun && (r.Mode != next.Mode || !r.StartsAt.Equal(next.StartsAt)):
-		return failure.New(ErrConflict, "room %s has begun, and its mode and start stay as they are", r.Room)
+	case r.ended() != "":
+		return failure.New(ErrConflict, "room %s has ended, and no other room can have its name", r.def.Room)
+	case r.def.Sale != next.Sale || r.def.Item != next.Item:
+		return failure.New(ErrConflict, "room %s belongs to another sale or item for good", r.def.Room)
+	case r.saved.Joined > 0 && (r.def.Mode != next.Mode || r.def.RequiresUser != next.RequiresUser):
+		return failure.New(ErrConflict, "people have joined room %s, and its mode and whether it needs a user stay as they are", r.def.Room)
+	case (r.saved.Joined > 0 || begun) && r.def.Beacon != next.Beacon:
+		return failure.New(ErrConflict, "people have joined room %s, or it has begun, and its beacon stays as it is", r.def.Room)
+	case r.saved.Joined > 0 && !r.def.sameLanes(next):
+		return failure.New(ErrConflict, "people have joined room %s, and its lanes stay as they are, except for their shares", r.def.Room)
+	case r.served() > 0 && r.def.Bound != next.Bound:
+		return failure.New(ErrConflict, "turns were given in room %s, and what they promise stays as it is", r.def.Room)
+	case r.saved.Joined > 0 && !r.def.StartsAt.Equal(next.StartsAt) && next.StartsAt.UnixMilli() < now:
+		return failure.New(ErrConflict, "people have joined room %s, and starts_at must not be in the past", r.def.Room)
+	case begun && (r.def.Mode != next.Mode || !r.def.StartsAt.Equal(next.StartsAt)):
+		return failure.New(ErrConflict, "room %s has begun, and its mode and start stay as they are", r.def.Room)
 	}
 	return nil
 }
 
-// room is a room as the database holds it, with the end of its queue. Times are Unix ms of the database's clock.
+// room is a room as the database holds it.
 type room struct {
-	Definition
-
-	message   string
-	ended     Phase // PhaseExhausted or PhaseClosed; empty: neither
-	endedAt   int64
-	held      bool
-	stalled   bool // the stock could not be read
-	sale      SaleState
-	stoppedAt int64
-	stoppedMS int64
-	tickedAt  int64
-	credit    float64
-	extra     int64
-	brake     float64 // which part of its turns the room gives, because commits are slow; 1: all
-	lagMS     int64   // how long accepted orders wait for their commit
-	free      int64
-	promised  int64  // units of turns and passes that may still be used
-	secret    string // hexadecimal
-	salt      string
-	commit    string
-	root      string
-	nDrawn    int64
-	drawnAt   int64
-	beacon    draw.Beacon
-
-	joined, gathered int64
-	lanes            []lane // at least one; their numbers add up to those of the room
-	mostQuantity     int64  // of a place
-	now              int64  // when it was read
-	sinceTick        int64  // ms since the last tick, also while room time stands still; set by lock
+	def       Definition
+	saved     store.Saved
+	sinceTick int64 // ms since the last tick, also while room time stands still; set by lock
 }
 
-func (r *room) drawn() bool { return r.drawnAt > 0 }
+// ended returns PhaseExhausted or PhaseClosed, or "" if the room goes on.
+func (r *room) ended() Phase { return Phase(r.saved.Ended) }
+
+func (r *room) drawn() bool { return r.saved.DrawnAt > 0 }
 
 // ordered reports whether places have positions.
-func (r *room) ordered() bool { return r.Mode == ModeFIFO || r.drawn() }
+func (r *room) ordered() bool { return r.def.Mode == ModeFIFO || r.drawn() }
 
 // listed reports whether the list of those who take part in the draw is complete.
-func (r *room) listed() bool { return r.root != "" }
+func (r *room) listed() bool { return r.saved.Root != "" }
 
 // roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick, because no visitor could claim then.
 func (r *room) roomTime(now int64) int64 {
 	switch {
-	case r.stoppedAt > 0:
-		now = r.stoppedAt
-	case r.tickedAt > 0:
-		now = min(max(now, r.tickedAt), r.tickedAt+staleAfter.Milliseconds())
+	case r.saved.StoppedAt > 0:
+		now = r.saved.StoppedAt
+	case r.saved.TickedAt > 0:
+		now = min(max(now, r.saved.TickedAt), r.saved.TickedAt+staleAfter.Milliseconds())
 	}
-	return now - r.stoppedMS
+	return now - r.saved.StoppedMS
 }
 
 // skipOutage leaves out of room time what has passed since the last tick and a little more, and what the database's clock was set back. While
 // room time is stopped, stopOrStartClock does that when it starts again: tickedAt must stay, because only a tick can end a stall, and it waits until the
 // last one is old.
 func (r *room) skipOutage() {
-	if r.tickedAt == 0 || r.stoppedAt > 0 {
+	if r.saved.TickedAt == 0 || r.saved.StoppedAt > 0 {
 		return
 	}
-	if lost := r.now - staleAfter.Milliseconds() - r.tickedAt; lost > 0 {
-		r.stoppedMS += lost
-		r.tickedAt += lost
-	} else if back := r.tickedAt - r.now; back > 0 {
-		r.stoppedMS -= back
-		r.tickedAt = r.now
+	if lost := r.saved.Now - staleAfter.Milliseconds() - r.saved.TickedAt; lost > 0 {
+		r.saved.StoppedMS += lost
+		r.saved.TickedAt += lost
+	} else if back := r.saved.TickedAt - r.saved.Now; back > 0 {
+		r.saved.StoppedMS -= back
+		r.saved.TickedAt = r.saved.Now
 	}
 }
 
 // waitsForSale reports whether the room stands still because its sale takes no orders. Before its own start that has no effect.
 func (r *room) waitsForSale(now int64) bool {
-	return (r.sale == SalePaused || r.sale == SaleNotStarted) && r.ended == "" && now >= r.StartsAt.UnixMilli()
+	return (r.saved.Sale == SalePaused || r.saved.Sale == SaleNotStarted) && r.ended() == "" && now >= r.def.StartsAt.UnixMilli()
 }
 
 // close ends the room; passes go on.
 func (r *room) close() {
-	r.ended, r.endedAt, r.held, r.stalled = PhaseClosed, r.now, false, false
+	r.saved.Ended, r.saved.EndedAt, r.saved.Held, r.saved.Stalled = string(PhaseClosed), r.saved.Now, false, false
 }
 
 // stopOrStartClock stops or starts room time, after held, stalled or sale changed.
 func (r *room) stopOrStartClock(now int64) {
-	switch stop := r.held || r.stalled || r.waitsForSale(now); {
-	case stop && r.stoppedAt == 0:
-		r.stoppedAt = now
-	case !stop && r.stoppedAt > 0:
-		r.stoppedMS += now - r.stoppedAt
-		r.stoppedAt, r.tickedAt = 0, now
+	switch stop := r.saved.Held || r.saved.Stalled || r.waitsForSale(now); {
+	case stop && r.saved.StoppedAt == 0:
+		r.saved.StoppedAt = now
+	case !stop && r.saved.StoppedAt > 0:
+		r.saved.StoppedMS += now - r.saved.StoppedAt
+		r.saved.StoppedAt, r.saved.TickedAt = 0, now
 	}
 }
 
 // phase returns the phase at now.
 func (r *room) phase(now int64) Phase {
 	switch {
-	case r.ended != "":
-		return r.ended
-	case r.held: // first, because only an operator ends it
+	case r.ended() != "":
+		return r.ended()
+	case r.saved.Held: // first, because only an operator ends it
 		return PhaseHeld
-	case r.stalled:
+	case r.saved.Stalled:
 		return PhaseRecovering
 	case r.waitsForSale(now):
 		return PhaseHeld
-	case now < r.GatherAt.UnixMilli():
+	case now < r.def.GatherAt.UnixMilli():
 		return PhaseScheduled
-	case now < r.StartsAt.UnixMilli(), r.Mode == ModeDraw && !r.drawn():
+	case now < r.def.StartsAt.UnixMilli(), r.def.Mode == ModeDraw && !r.drawn():
 		return PhaseGathering
 	}
 	return PhaseServing

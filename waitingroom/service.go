@@ -12,6 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/waitingroom/draw"
 	"github.com/tidegate/tidegate/waitingroom/internal/pass"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Options of a Service.
@@ -44,7 +45,7 @@ type Options struct {
 // Service runs waiting rooms. Every process of an installation has one. Make it with New; safe for concurrent use.
 type Service struct {
 	opts    Options
-	store   *Store
+	store   *store.Store
 	keys    *pass.Keys
 	views   atomic.Pointer[map[string]*view]
 	damaged atomic.Pointer[map[string]error] // why the last refresh could not read a room, by its name
@@ -52,8 +53,8 @@ type Service struct {
 
 	joining  *batchers[*joinCall, joined]
 	claiming *batchers[*claimCall, claimed]
-	leaving  *batchers[int64, bool]    // numbers, and which places have left
-	reading  *batchers[string, *place] // subjects
+	leaving  *batchers[int64, bool]          // numbers, and which places have left
+	reading  *batchers[string, *store.Place] // subjects
 
 	wake       chan struct{}         // another process has changed a room
 	refreshing chan struct{}         // a lock: holds one element while a refresh is under way
@@ -71,7 +72,7 @@ const (
 )
 
 // New returns a service over a store. It sends nothing.
-func New(store *Store, opts Options) *Service {
+func New(rooms *Store, opts Options) *Service {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
@@ -82,7 +83,7 @@ func New(store *Store, opts Options) *Service {
 		opts.Changed = func() {}
 	}
 	s := &Service{
-		opts: opts, store: store, now: time.Now, keys: pass.NewKeys(opts.Secret, opts.PreviousSecret, opts.Signer, opts.PreviousSigner), trees: make(map[string]*draw.Tree), wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
+		opts: opts, store: (*store.Store)(rooms), now: time.Now, keys: pass.NewKeys(opts.Secret, opts.PreviousSecret, opts.Signer, opts.PreviousSigner), trees: make(map[string]*draw.Tree), wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
 	}
 	s.views.Store(&map[string]*view{})
 	s.damaged.Store(&map[string]error{})
@@ -158,19 +159,19 @@ func (s *Service) tickRooms(ctx context.Context) error {
 	g.SetLimit(roomsAtOnce)
 	var moved atomic.Bool
 	for _, v := range *s.views.Load() {
-		if now := v.clockNow(s.now()); v.runs() && now >= v.GatherAt.UnixMilli() {
+		if now := v.clockNow(s.now()); v.room.runs() && now >= v.room.def.GatherAt.UnixMilli() {
 			g.Go(func() error {
 				timeout := tickTimeout
-				if v.Mode == ModeDraw && !v.drawn() {
+				if v.room.def.Mode == ModeDraw && !v.room.drawn() {
 					timeout = drawTimeout
 				}
 				within, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
-				switch changed, err := s.tick(within, v.Room); {
+				switch changed, err := s.tick(within, v.room.def.Room); {
 				case changed:
 					moved.Store(true)
 				case err != nil && ctx.Err() == nil: // the other rooms go on
-					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.Room), slog.Any("error", err))
+					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.room.def.Room), slog.Any("error", err))
 				}
 				return nil
 			})
@@ -184,11 +185,11 @@ func (s *Service) tickRooms(ctx context.Context) error {
 }
 
 // runs reports whether a room needs ticks: it is open, or passes of it may still be used.
-func (v *view) runs() bool { return v.ended == "" || v.promised > 0 }
+func (r *room) runs() bool { return r.ended() == "" || r.saved.Promised > 0 }
 
 func (s *Service) anyOpen() bool {
 	for _, v := range *s.views.Load() {
-		if v.runs() && v.now >= v.GatherAt.Add(-time.Minute).UnixMilli() {
+		if v.room.runs() && v.room.saved.Now >= v.room.def.GatherAt.Add(-time.Minute).UnixMilli() {
 			return true
 		}
 	}

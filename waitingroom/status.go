@@ -82,7 +82,7 @@ func (s *Service) Rooms(ctx context.Context) ([]Status, error) {
 	views := *s.views.Load()
 	all := make([]Status, 0, len(views))
 	for _, name := range slices.Sorted(maps.Keys(views)) {
-		if views[name].deleted() {
+		if views[name].room.deleted() {
 			continue
 		}
 		all = append(all, views[name].status(s.now()))
@@ -101,33 +101,33 @@ func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, er
 }
 
 // saleMessage returns why the room stands still or has ended, if it does so with its sale.
-func (v *view) saleMessage(now int64) string {
-	if v.waitsForSale(now) || v.ended == PhaseClosed {
-		return saleMessages[v.sale]
+func (r *room) saleMessage(now int64) string {
+	if r.waitsForSale(now) || r.ended() == PhaseClosed {
+		return saleMessages[r.saved.Sale]
 	}
 	return ""
 }
 
 func (v *view) status(local time.Time) Status {
-	now := v.clockNow(local)
+	r, now := &v.room, v.clockNow(local)
 	status := Status{
-		Definition: v.Definition, Phase: v.phase(now), Now: time.UnixMilli(now).UTC(), Served: v.served(), Joined: v.joined,
-		Brake: v.brake, Lag: time.Duration(v.lagMS) * time.Millisecond, Message: cmp.Or(v.message, v.saleMessage(now)),
+		Definition: r.def, Phase: r.phase(now), Now: time.UnixMilli(now).UTC(), Served: r.served(), Joined: r.saved.Joined,
+		Brake: r.saved.Brake, Lag: time.Duration(r.saved.LagMS) * time.Millisecond, Message: cmp.Or(r.saved.Message, r.saleMessage(now)),
 	}
-	if v.Sale != "" && v.tickedAt > 0 {
-		status.Free = new(v.free)
+	if r.def.Sale != "" && r.saved.TickedAt > 0 {
+		status.Free = new(r.saved.Free)
 	}
-	for i, l := range v.lanes {
-		status.ByLane = append(status.ByLane, LaneStatus{l.Lane, l.Served, l.tail.Joined, v.waiting(i)})
+	for i, l := range r.saved.Lanes {
+		status.ByLane = append(status.ByLane, LaneStatus{Lane{l.Name, l.Share, l.Tier}, l.Served, l.Tail.Joined, v.waiting(i)})
 		status.Waiting += v.waiting(i)
 	}
-	if v.stale(local) && v.ended == "" {
+	if v.stale(local) && r.ended() == "" {
 		status.Phase = PhaseRecovering
 	}
-	if v.Mode == ModeDraw {
-		status.Draw = &Draw{Commitment: v.commit, Root: v.root, N: v.nDrawn, Beacon: v.publicBeacon()}
-		if v.drawn() {
-			status.Draw.Secret, status.Draw.Seed = v.secret, v.seed
+	if r.def.Mode == ModeDraw {
+		status.Draw = &Draw{Commitment: r.saved.Commit, Root: r.saved.Root, N: r.saved.NDrawn, Beacon: r.publicBeacon()}
+		if r.drawn() {
+			status.Draw.Secret, status.Draw.Seed = r.saved.Secret, v.seed
 		}
 	}
 	return status

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Step is something that happened to a place, or to its room meanwhile.
@@ -31,7 +33,7 @@ const (
 )
 
 // history returns what happened to a place, in order.
-func (v *view) history(p *place, acts []act) []Step {
+func (r *room) history(p *store.Place, acts []store.Act) []Step {
 	var steps []Step
 	end := int64(0) // of the place
 	add := func(at int64, what, by, cause string) {
@@ -43,53 +45,53 @@ func (v *view) history(p *place, acts []act) []Step {
 		add(at, what, by, cause)
 		end = max(end, at)
 	}
-	var closed act // the zero act: the room was not closed
+	var closed store.Act // the zero act: the room was not closed
 	for _, a := range acts {
-		if a.act == "close" && closed.at == 0 && v.ended == PhaseClosed {
+		if a.Act == "close" && closed.At == 0 && r.ended() == PhaseClosed {
 			closed = a
 		}
 	}
-	if v.ended == PhaseClosed && v.sale == SaleEnded && closed.at == 0 {
-		closed = act{at: v.endedAt, reason: "the sale is over"}
+	if r.ended() == PhaseClosed && r.saved.Sale == SaleEnded && closed.At == 0 {
+		closed = store.Act{At: r.saved.EndedAt, Reason: "the sale is over"}
 	}
-	add(p.joinedAt, stepJoined, "", "")
-	if v.drawn() && p.number <= v.nDrawn {
-		add(v.drawnAt, stepDrawn, "", "the draw at the start")
+	add(p.JoinedAt, stepJoined, "", "")
+	if r.drawn() && p.Number <= r.saved.NDrawn {
+		add(r.saved.DrawnAt, stepDrawn, "", "the draw at the start")
 	}
-	add(p.turnAt, stepTurn, "", "the position was reached")
-	add(p.admittedAt, stepAdmitted, "", "the turn was claimed")
+	add(p.TurnAt, stepTurn, "", "the position was reached")
+	add(p.AdmittedAt, stepAdmitted, "", "the turn was claimed")
 	switch {
-	case p.doneAt > 0 && p.orderID != "":
-		final(p.doneAt, stepDone, "", "order "+p.orderID)
-	case p.doneAt > 0:
-		final(p.doneAt, stepDone, "", "the visit was ended")
-	case p.leftAt > 0:
-		final(p.leftAt, stepLeft, "", "the place was given up")
-	case p.barred != "":
-		final(p.changedAt, stepBarred, p.barredBy, p.barred)
-	case p.admittedAt == 0 && closed.at > 0 && (p.lapsedAt == 0 || closed.at < p.lapsedAt):
+	case p.DoneAt > 0 && p.OrderID != "":
+		final(p.DoneAt, stepDone, "", "order "+p.OrderID)
+	case p.DoneAt > 0:
+		final(p.DoneAt, stepDone, "", "the visit was ended")
+	case p.LeftAt > 0:
+		final(p.LeftAt, stepLeft, "", "the place was given up")
+	case p.Barred != "":
+		final(p.ChangedAt, stepBarred, p.BarredBy, p.Barred)
+	case p.AdmittedAt == 0 && closed.At > 0 && (p.LapsedAt == 0 || closed.At < p.LapsedAt):
 		what := stepTurnedAway
-		if p.turnRT > 0 {
+		if p.TurnRT > 0 {
 			what = stepLapsed
 		}
-		final(closed.at, what, closed.actor, cmp.Or(closed.reason, "the room was closed"))
-	case p.lapsedAt > 0 && p.admittedAt > 0:
-		final(p.lapsedAt, stepLapsed, "", "the pass was not used in time")
-	case p.lapsedAt > 0:
-		final(p.lapsedAt, stepLapsed, "", "the turn was not claimed in time")
-	case p.turnRT == 0 && v.ended == PhaseExhausted:
-		final(v.endedAt, stepTurnedAway, "", "everything is sold")
+		final(closed.At, what, closed.Actor, cmp.Or(closed.Reason, "the room was closed"))
+	case p.LapsedAt > 0 && p.AdmittedAt > 0:
+		final(p.LapsedAt, stepLapsed, "", "the pass was not used in time")
+	case p.LapsedAt > 0:
+		final(p.LapsedAt, stepLapsed, "", "the turn was not claimed in time")
+	case p.TurnRT == 0 && r.ended() == PhaseExhausted:
+		final(r.saved.EndedAt, stepTurnedAway, "", "everything is sold")
 	}
-	if p.replaced {
-		add(p.changedAt, stepReplaced, "", "the visitor joined again")
+	if p.Replaced {
+		add(p.ChangedAt, stepReplaced, "", "the visitor joined again")
 	}
 	for _, a := range acts {
 		switch {
-		case a.at < p.joinedAt || end > 0 && a.at >= end:
-		case a.act == "hold":
-			add(a.at, stepHeld, a.actor, a.reason)
-		case a.act == "resume":
-			add(a.at, stepResumed, a.actor, a.reason)
+		case a.At < p.JoinedAt || end > 0 && a.At >= end:
+		case a.Act == "hold":
+			add(a.At, stepHeld, a.Actor, a.Reason)
+		case a.Act == "resume":
+			add(a.At, stepResumed, a.Actor, a.Reason)
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b Step) int { return a.At.Compare(b.At) })

@@ -3,78 +3,90 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"sync"
+	"time"
 
-	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Store keeps rooms and places in the tables that package migrations creates. Make it with Postgres or SQLite; it is safe for concurrent
 // use. The caller closes the database.
-type Store struct{ db *sqldb.DB }
+type Store store.Store
 
 // Postgres returns a store in Postgres 13 or later.
-func Postgres(db *sql.DB) *Store {
-	return &Store{sqldb.Postgres(db,
-		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as another. These leave
-		// no choice: for each number a range whose order only one index has, and for subjects an array of unknown length for the first column of an
-		// index.
-		"{of numbers}", `json_array_elements_text($2::json) AS n(value),
-			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq >= n.value::bigint AND seq <= n.value::bigint ORDER BY seq LIMIT 1) AS p`,
-		"{of lane numbers}", `json_array_elements_text($2::json) AS n(value),
-			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND lane_seq >= n.value::bigint AND lane_seq <= n.value::bigint AND lane = $3
-				ORDER BY lane_seq LIMIT 1) AS p`,
-		"{subjects}", "= ANY (ARRAY(SELECT e->>'subject' FROM json_array_elements($3::json) AS e))",
-		"{texts}", "= ANY (ARRAY(SELECT unnest($2::text[])))",
-	)}
-}
+func Postgres(db *sql.DB) *Store { return (*Store)(store.Postgres(db)) }
 
 // SQLite returns a store in a SQLite database of this process, whose transactions lock it at their start. The writers of the process use one
 // lock, such as that of the store of orders.
-func SQLite(db *sql.DB, writing sync.Locker) *Store {
-	return &Store{sqldb.SQLite(db, writing,
-		"{of numbers}", "(SELECT * FROM waiting_places WHERE room = $1 AND seq IN (SELECT value FROM json_each($2))) AS p",
-		"{of lane numbers}", "(SELECT * FROM waiting_places WHERE room = $1 AND lane_seq IN (SELECT value FROM json_each($2)) AND lane = $3) AS p",
-		"{subjects}", "IN (SELECT value->>'subject' FROM json_each($3))",
-		"{texts}", "IN (SELECT value FROM json_each($2))",
-	)}
+func SQLite(db *sql.DB, writing sync.Locker) *Store { return (*Store)(store.SQLite(db, writing)) }
+
+// roomOf returns the room of a row.
+func roomOf(row *store.Room) *room {
+	t := &row.Terms
+	r := &room{saved: row.Saved, def: Definition{
+		Room: t.Room, Sale: t.Sale, Item: t.Item, Mode: Mode(t.Mode), GatherAt: time.UnixMilli(t.GatherAt).UTC(), StartsAt: time.UnixMilli(t.StartsAt).UTC(),
+		Capacity: t.Capacity, RatePerMin: t.RatePerMin, ClaimWindow: time.Duration(t.ClaimMS) * time.Millisecond,
+		PassLifetime: time.Duration(t.PassMS) * time.Millisecond, Bound: Bound(t.Bound), RequiresUser: t.RequiresUser, Captcha: t.Captcha, Beacon: t.Beacon,
+		Page: Page(t.Page),
+	}}
+	if len(r.saved.Lanes) > 1 {
+		for _, l := range r.saved.Lanes {
+			r.def.Lanes = append(r.def.Lanes, Lane{l.Name, l.Share, l.Tier})
+		}
+	}
+	return r
 }
 
-// inTx runs fn in a transaction, which may be repeated.
-func (s *Store) inTx(ctx context.Context, fn func(sqldb.Conn) error) error {
-	var of error // fn's, which may be an ErrConflict
-	err := s.db.InTx(ctx, func(tx sqldb.Conn) error {
-		of = fn(tx)
-		return of
+// row returns the row of a room.
+func (r *room) row() *store.Room {
+	d := &r.def
+	return &store.Room{Saved: r.saved, Terms: store.Terms{
+		Room: d.Room, Sale: d.Sale, Item: d.Item, Mode: string(d.Mode), GatherAt: d.GatherAt.UnixMilli(), StartsAt: d.StartsAt.UnixMilli(),
+		Capacity: d.Capacity, RatePerMin: d.RatePerMin, ClaimMS: d.ClaimWindow.Milliseconds(), PassMS: d.PassLifetime.Milliseconds(),
+		Bound: string(d.Bound), RequiresUser: d.RequiresUser, Captcha: d.Captcha, Beacon: d.Beacon, Page: store.Page(d.Page),
+	}}
+}
+
+// locked calls alter with a room while its row is locked, and stores the result unless alter returns an error. It reads the end of the
+// queue too, which may grow meanwhile.
+func (s *Service) locked(ctx context.Context, name string, alter func(tx store.Conn, r *room) error) (changed room, err error) {
+	err = s.store.InTx(ctx, func(tx store.Conn) error {
+		r, err := lock(ctx, tx, name, 0)
+		if err != nil {
+			return err
+		}
+		if err := alter(tx, r); err != nil {
+			return err
+		}
+		changed = *r
+		return tx.Write(ctx, r.row())
 	})
-	if of != nil {
-		return of
+	return changed, err
+}
+
+// lock locks a room's row and reads the room, unless its last tick is younger than idle ms. It returns ErrUnknownRoom if there is none.
+func lock(ctx context.Context, tx store.Conn, name string, idle int64) (*room, error) {
+	if !ValidName(name) {
+		return nil, ErrUnknownRoom
 	}
-	return unavailable(err)
-}
-
-// each calls scan for every row of a query.
-func each(ctx context.Context, c sqldb.Conn, query string, scan func(sqldb.Row) error, args ...any) error {
-	return unavailable(c.Each(ctx, query, scan, args...))
-}
-
-// exec runs a statement and returns how many rows it changed.
-func exec(ctx context.Context, c sqldb.Conn, query string, args ...any) (int64, error) {
-	n, err := c.Exec(ctx, query, args...)
-	return n, unavailable(err)
-}
-
-func unavailable(err error) error {
-	if err == nil || errors.Is(err, ErrUnavailable) {
-		return err
+	row, err := tx.Lock(ctx, name, idle)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	r := roomOf(row)
+	r.sinceTick = r.saved.Now - r.saved.TickedAt
+	r.skipOutage()
+	return r, nil
 }
 
-func boolToInt(b bool) int {
-	if b {
-		return 1
+// cursors returns, by lane, how many positions of a room have had their turn, plus 1; 0 before the draw.
+func (s *Service) cursors(ctx context.Context, name string) (map[string]int64, error) {
+	row, err := s.store.Conn().Cursors(ctx, name)
+	seen := make(map[string]int64)
+	if r := roomOf(&row); r.ordered() {
+		for _, l := range row.Saved.Lanes {
+			seen[l.Name] = l.Served + 1
+		}
 	}
-	return 0
+	return seen, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/waitingroom/internal/pass"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // PassClaims are the claims of a pass.
@@ -34,22 +35,22 @@ func (s *Service) ReceiptKeys() jose.JSONWebKeySet {
 	return jose.JSONWebKeySet{Keys: s.keys.PublicReceipts()}
 }
 
-func (s *Service) placeToken(room string, p *place) string {
+func (s *Service) placeToken(room string, p *store.Place) string {
 	return s.keys.Token(room, &pass.Token{
-		Number: p.number, JoinedAt: p.joinedAt, Quantity: p.quantity, Lane: p.lane, LaneNumber: p.laneNumber, Seen: p.seen, Subject: p.subject,
-		OfUser: p.user != "" || p.ofUser,
+		Number: p.Number, JoinedAt: p.JoinedAt, Quantity: p.Quantity, Lane: p.Lane, LaneNumber: p.LaneNumber, Seen: p.Seen, Subject: p.Subject,
+		OfUser: p.User != "" || p.OfUser,
 	})
 }
 
 // parseToken returns the place of a token, as far as the token has it.
-func (s *Service) parseToken(room, token string) (*place, bool) {
+func (s *Service) parseToken(room, token string) (*store.Place, bool) {
 	t, ok := s.keys.ParseToken(room, token)
 	if !ok {
 		return nil, false
 	}
-	return &place{
-		number: t.Number, joinedAt: t.JoinedAt, position: -1, quantity: t.Quantity, laneNumber: t.LaneNumber, seen: t.Seen, ofUser: t.OfUser,
-		lane: t.Lane, subject: t.Subject,
+	return &store.Place{
+		Number: t.Number, JoinedAt: t.JoinedAt, Position: -1, Quantity: t.Quantity, LaneNumber: t.LaneNumber, Seen: t.Seen, OfUser: t.OfUser,
+		Lane: t.Lane, Subject: t.Subject,
 	}, true
 }
 
@@ -101,20 +102,20 @@ func (s *Service) numberOf(room, id string) int64 {
 		return n
 	}
 	if p, ok := s.parseToken(room, id); ok {
-		return p.number
+		return p.Number
 	}
 	return 0
 }
 
 // receipt signs that a place is in the list of the draw. It does not expire. Its audience is not that of passes, so that a server that
 // verifies passes refuses it whatever else the server requires.
-func (s *Service) receipt(v *view, p *place) (string, error) {
+func (s *Service) receipt(v *view, p *store.Place) (string, error) {
 	claims := map[string]any{
-		"iss": Issuer, "token_use": "receipt", "aud": v.Room + "/receipt", "index": p.number - 1, "subject": p.subject, "joined_ms": p.joinedAt,
-		"leaf": fmt.Sprintf("%x", p.entry().Leaf(v.Room)),
+		"iss": Issuer, "token_use": "receipt", "aud": v.room.def.Room + "/receipt", "index": p.Number - 1, "subject": p.Subject, "joined_ms": p.JoinedAt,
+		"leaf": fmt.Sprintf("%x", entryOf(p).Leaf(v.room.def.Room)),
 	}
-	if p.lane != "" {
-		claims["lane"] = p.lane
+	if p.Lane != "" {
+		claims["lane"] = p.Lane
 	}
 	return s.keys.Sign(pass.TypeReceipt, claims)
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
-// view is this process's copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
+// view is what this process has computed from its copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
 type view struct {
-	room
+	room     room
 	fetched  time.Time         // by this process's clock
 	changed  chan struct{}     // closed when there is a newer one
 	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
@@ -27,7 +28,7 @@ type view struct {
 }
 
 // laneOf returns the index of a place's lane. A view may be older than the lanes of a room without places: any will do then, for a moment.
-func (v *view) laneOf(p *place) int { return max(0, v.laneIndex(p.lane)) }
+func (v *view) laneOf(p *store.Place) int { return max(0, v.room.laneIndex(p.Lane)) }
 
 // position returns the position of a number of a lane.
 func (v *view) position(lane int, number int64) int64 {
@@ -36,15 +37,15 @@ func (v *view) position(lane int, number int64) int64 {
 	return v.orders[lane].Position(number)
 }
 
-func (v *view) isSkipped(p *place) bool {
-	_, gone := v.skipped[v.laneOf(p)][p.laneNumber]
+func (v *view) isSkipped(p *store.Place) bool {
+	_, gone := v.skipped[v.laneOf(p)][p.LaneNumber]
 	return gone
 }
 
 // waiting returns how many places of a lane have not had their turn.
 func (v *view) waiting(lane int) int64 {
-	l := &v.lanes[lane]
-	return max(0, l.tail.Joined-l.Served-int64(len(v.skipped[lane])))
+	l := &v.room.saved.Lanes[lane]
+	return max(0, l.Tail.Joined-l.Served-int64(len(v.skipped[lane])))
 }
 
 // ahead returns how many places of a lane are in front of a position and have not had their turn. It leaves out those that were given up before
@@ -56,10 +57,14 @@ func (v *view) ahead(lane int, position, served int64) int64 {
 }
 
 // servedFor returns the cursor of a place's lane: that of another process if it was seen to be further on.
-func (v *view) servedFor(p *place) int64 { return max(v.lanes[v.laneOf(p)].Served, p.seen-1) }
+func (v *view) servedFor(p *store.Place) int64 {
+	return max(v.room.saved.Lanes[v.laneOf(p)].Served, p.Seen-1)
+}
 
 // clockNow estimates the database's clock.
-func (v *view) clockNow(local time.Time) int64 { return v.now + local.Sub(v.fetched).Milliseconds() }
+func (v *view) clockNow(local time.Time) int64 {
+	return v.room.saved.Now + local.Sub(v.fetched).Milliseconds()
+}
 
 // stale reports that the database has not answered for so long that the view is no basis for an answer.
 func (v *view) stale(local time.Time) bool { return local.Sub(v.fetched) > staleAfter }
@@ -69,33 +74,33 @@ const staleAfter = 3 * time.Second
 // outlook returns the prospect of a place with so many of its lane in front. Other lanes get turns meanwhile, also for people who have not joined
 // yet: as many as the shares permit, each for as many units as anybody may order.
 func (v *view) outlook(lane int, ahead int64) Outlook {
-	if v.Sale == "" || v.tickedAt == 0 { // no stock, or it has not been read yet
+	if v.room.def.Sale == "" || v.room.saved.TickedAt == 0 { // no stock, or it has not been read yet
 		return OutlookLikely
 	}
-	probable, most := ahead, (ahead+1)*v.mostQuantity
-	known := len(v.lanes) == 1 || v.quota > 0
-	for i := range v.lanes {
+	probable, most := ahead, (ahead+1)*v.room.saved.MostQuantity
+	known := len(v.room.saved.Lanes) == 1 || v.quota > 0
+	for i := range v.room.saved.Lanes {
 		if i == lane {
 			continue
 		}
-		turns := v.lanes[lane].turnsBefore(&v.lanes[i], ahead+1)
+		turns := turnsBefore(&v.room.saved.Lanes[lane], &v.room.saved.Lanes[i], ahead+1)
 		probable += min(turns, v.waiting(i))
-		most += turns * max(v.quota, v.mostQuantity)
+		most += turns * max(v.quota, v.room.saved.MostQuantity)
 	}
 	switch {
-	case v.free <= 0:
+	case v.room.saved.Free <= 0:
 		return OutlookReturns
-	case v.Bound == BoundStrict && known && v.served() > 0 && most+v.promised <= v.free:
+	case v.room.def.Bound == BoundStrict && known && v.room.served() > 0 && most+v.room.saved.Promised <= v.room.saved.Free:
 		return OutlookCertain
-	case probable+v.promised < v.free:
+	case probable+v.room.saved.Promised < v.room.saved.Free:
 		return OutlookLikely
 	}
 	return OutlookUnlikely
 }
 
 // promise returns the prospect of a turn or pass that is used in time.
-func (v *view) promise() Outlook {
-	if v.Sale != "" && v.Bound == BoundExpected {
+func (r *room) promise() Outlook {
+	if r.def.Sale != "" && r.def.Bound == BoundExpected {
 		return OutlookLikely
 	}
 	return OutlookCertain

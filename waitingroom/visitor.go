@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // Visitor identifies the caller. A user has one place in a room. A visitor without a user has the place of the token, a secret of
@@ -18,46 +19,56 @@ type Visitor struct {
 	byToken, anyUser bool
 }
 
-// identify returns the hash of a visitor in a room, and the place of the token if it is the visitor's.
-func (s *Service) identify(v *view, who Visitor) (subject string, known *place, err error) {
+// caller is a visitor of a room that this process has read.
+type caller struct {
+	who     Visitor
+	view    *view
+	subject string       // the hash; empty: somebody unknown without a valid token
+	known   *store.Place // of the token, as far as it has it; nil: there is no token, or the place is not the visitor's
+}
+
+// identify returns who the visitor is in a room.
+func (s *Service) identify(v *view, who Visitor) (caller, error) {
+	c := caller{who: who, view: v}
 	if who.Token != "" {
-		if known, _ = s.parseToken(v.Room, who.Token); known != nil && v.laneIndex(known.lane) < 0 { // of a deleted room of this name
-			known = nil
+		if c.known, _ = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.Lane) < 0 { // of a deleted room of this name
+			c.known = nil
 		}
 	}
 	if err := input.Printable(who.User, maxUser); err != nil {
-		return "", nil, failure.At(ErrInvalid, "user", "%v", err)
+		return caller{}, failure.At(ErrInvalid, "user", "%v", err)
 	}
 	switch {
-	case who.byToken && (known == nil || known.ofUser && !who.anyUser && known.subject != v.subject("user", who.User)):
-		return "", nil, ErrNotJoined
+	case who.byToken && (c.known == nil || c.known.OfUser && !who.anyUser && c.known.Subject != v.subject("user", who.User)):
+		return caller{}, ErrNotJoined
 	case who.byToken:
-		subject = known.subject
+		c.subject = c.known.Subject
 	case who.User != "":
-		subject = v.subject("user", who.User)
-		if known != nil && known.subject != subject {
-			known = nil
+		c.subject = v.subject("user", who.User)
+		if c.known != nil && c.known.Subject != c.subject {
+			c.known = nil
 		}
-	case v.RequiresUser:
-		return "", nil, ErrUserRequired
-	case known != nil && known.ofUser: // who has lost his identity, or another one who has his token
-		known = nil
-	case known != nil:
-		subject = known.subject
+	case v.room.def.RequiresUser:
+		return caller{}, ErrUserRequired
+	case c.known != nil && c.known.OfUser: // who has lost his identity, or another one who has his token
+		c.known = nil
+	case c.known != nil:
+		c.subject = c.known.Subject
 	}
-	return subject, known, nil
+	return c, nil
 }
 
-// holder returns a room, the hash of a visitor who may have a place in it, and the place of the token if it is the visitor's. It returns
-// ErrNotJoined for somebody unknown without a valid token.
-func (s *Service) holder(ctx context.Context, name string, who Visitor) (v *view, subject string, known *place, err error) {
-	if v, err = s.view(ctx, name); err != nil {
-		return nil, "", nil, err
+// holder returns a visitor who may have a place in a room. It returns ErrNotJoined for somebody unknown without a valid token.
+func (s *Service) holder(ctx context.Context, name string, who Visitor) (caller, error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return caller{}, err
 	}
-	if subject, known, err = s.identify(v, who); err == nil && subject == "" {
+	c, err := s.identify(v, who)
+	if err == nil && c.subject == "" {
 		err = ErrNotJoined
 	}
-	return v, subject, known, err
+	return c, err
 }
 
 // subject returns the hash of a user in a room, or of the random id of somebody unknown. It is of the room's salt, and so survives a change of

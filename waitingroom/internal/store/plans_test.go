@@ -1,7 +1,8 @@
-package waitingroom
+package store
 
 import (
 	"database/sql"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,8 +11,11 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidegate/tidegate/internal/sqldb"
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // Postgres knows nothing of a new room, and would take it for one row: whatever it thinks, it must look up the places of a list, and read no others.
 func TestLookUpsNeedNoStatistics(t *testing.T) {
@@ -51,7 +55,7 @@ func TestLookUpsNeedNoStatistics(t *testing.T) {
 			args[1] = slices.Repeat([]string{"1", "2"}, 250) // as many as a batch
 		}
 		var plan []string
-		if err := each(t.Context(), s.db.Conn, `EXPLAIN `+query, func(rows sqldb.Row) error {
+		if err := s.Conn().each(t.Context(), `EXPLAIN `+query, func(rows sqldb.Row) error {
 			var line string
 			err := rows.Scan(&line)
 			plan = append(plan, line)
