@@ -137,7 +137,7 @@ chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… 
 		$(if $(HOSTS),-hosts $(if $(MEASURE),-measure $(MEASURE)) $(if $(DURABILITY),-durability $(DURABILITY)) $(if $(SENTINEL),-sentinel)) $(ARGS)
 
 .PHONY: upgrade
-upgrade: OLD ?= 6647b23b
+upgrade: OLD ?= 63850f3d
 upgrade: setup ## replace the programs of an older commit by those of this tree in the middle of a sale, and judge it (OLD=v0.1.0 REPORT=file)
 	go test -tags upgrade ./internal/upgrade -timeout 0 -count 1 -run '^TestUpgrade$$' -v -old $(OLD) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
 

@@ -23,7 +23,7 @@ import (
 
 // How make upgrade runs TestUpgrade:
 //
-//	go test ./internal/upgrade -run TestUpgrade -v -old 6647b23b
+//	go test ./internal/upgrade -run TestUpgrade -v -old 63850f3d
 var (
 	oldCommit = flag.String("old", "670b20f", "commit of the old version")
 	rate      = flag.Float64("rate", 100, "new buyers per second; there are half as many units, so that they buy until the end")

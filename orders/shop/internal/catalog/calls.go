@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/orders/shop/internal/lua"
 )
 
-// An itemCall is a call of a script whose keys are an item's, and its leader's.
+// A Call is a call of a script whose keys are an item's, and its leader's.
 type Call struct {
 	Item *Item
 	Args []any
@@ -46,7 +46,7 @@ func (w *Watch) RunMany(ctx context.Context, script *redisscript.Script, calls [
 	return replies
 }
 
-// runTrip is runMany for one round trip, and reports whether every call got an answer.
+// runTrip is RunMany for one round trip, and reports whether every call got an answer.
 func (w *Watch) runTrip(ctx context.Context, script *redisscript.Script, calls []Call, tries int) (replies []redisscript.Reply, answered bool) {
 	replies = make([]redisscript.Reply, len(calls))
 	send := func(load bool, due func(redisscript.Reply) bool) {

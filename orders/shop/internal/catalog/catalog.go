@@ -29,6 +29,7 @@ type Catalog struct {
 	known    func() *storage.KnownSales // versions of the sales, computed once
 }
 
+// A Listing is a sale with what this process keeps of its items.
 type Listing struct {
 	orders.Sale
 	Cached map[string]*Item // by item id

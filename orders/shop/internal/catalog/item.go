@@ -64,7 +64,7 @@ const (
 	scriptsAtOnce = 2  // per item
 )
 
-// A request is an order on its way to Redis. Those of one item and mode share a script, since the fixed cost of a script is as high as the cost
+// A Request is an order on its way to Redis. Those of one item and mode share a script, since the fixed cost of a script is as high as the cost
 // of one order. The first of a batch runs it for all.
 type Request interface {
 	Run(ctx context.Context, calls []*batch.Call[Request, Decision])

@@ -38,7 +38,8 @@ func (c *Committer) reserveLate(ctx context.Context, r orders.Reservation) (orde
 	return c.ReserveLateIn(ctx, ci, r, reserve.ModeLate)
 }
 
-func (c *Committer) ReserveLateIn(ctx context.Context, ci *catalog.Item, r orders.Reservation, mode reserve.ReserveMode) (orders.Reservation, orders.Status, error) {
+// ReserveLateIn does so in an item's epoch, on behalf of a leader if mode is its token. A status is returned when the order is stored already.
+func (c *Committer) ReserveLateIn(ctx context.Context, ci *catalog.Item, r orders.Reservation, mode reserve.Mode) (orders.Reservation, orders.Status, error) {
 	r.Epoch = ci.Sale.Epoch
 	replies, err := c.reserver.RunReserve(ctx, ci, []orders.Reservation{r}, mode)
 	if err != nil {

@@ -5,14 +5,12 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
-
-	"github.com/tidegate/tidegate/orders/shop/internal/core"
-	"github.com/tidegate/tidegate/orders/shop/internal/queue"
-
-	semconv "go.opentelemetry.io/otel/semconv/v1.27.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/orders/internal/tasks"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/queue"
 )
 
 // traceHandle returns the span of the message's consumer, linked to all its producers. A task without headers, or with some that

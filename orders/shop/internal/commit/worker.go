@@ -8,10 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
-	"github.com/tidegate/tidegate/orders/shop/internal/core"
-	"github.com/tidegate/tidegate/orders/shop/internal/queue"
-
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"golang.org/x/sync/errgroup"
 
@@ -19,6 +15,9 @@ import (
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 	"github.com/tidegate/tidegate/orders/internal/tasks"
+	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
+	"github.com/tidegate/tidegate/orders/shop/internal/queue"
 )
 
 // concurrency is how many tasks are processed at once. Together they bound a batch.

@@ -40,7 +40,7 @@ type Core struct {
 	Writer         string // names it in items
 	Clock          clock  // Redis'
 	Database       clock  // the database's
-	// conditions that background work has found; condition.go has those that are looked up
+	// Conditions are those that background work has found; shop.Service.Conditions looks others up.
 	Conditions conditions
 	Commits    liveness.Pulse               // this process commits orders, or has proved that it could
 	Foreign    atomic.Bool                  // the database and Redis do not belong together
@@ -58,7 +58,7 @@ func (c *Core) Init() *Core {
 
 // signals wake the loops. Each channel has one reader.
 type signals struct {
-	Suspects  suspects      // recoverSales: a sale may have to be recovered
+	Suspects  suspects      // RecoverSales: a sale may have to be recovered
 	CheckNow  chan struct{} // watch: the sales have to be read, and compared with Redis
 	Asking    chan struct{} // askForCommits: orders of this process may have lost their other copies
 	Handing   chan struct{} // handOvers: a sale is being recovered
@@ -134,6 +134,7 @@ func Unavailable(err error) error {
 	return fmt.Errorf("%w: redis: %w", orders.ErrUnavailable, err)
 }
 
+// IgnoreCanceled returns err, or nil if it is context.Canceled.
 func IgnoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

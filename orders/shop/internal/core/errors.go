@@ -10,22 +10,22 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
-// ErrNoLease: a recovery may be running without this process, so it accepts no orders.
+// ErrNoLease means that a recovery may be running without this process, so it accepts no orders.
 var ErrNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", orders.ErrUnavailable, liveness.LeaseFor)
 
-// ErrNoWorker: no worker is known that would commit an accepted order.
+// ErrNoWorker means that no worker is known that would commit an accepted order.
 var ErrNoWorker = fmt.Errorf("%w: no worker has committed orders, or proved that it could, for %v", orders.ErrUnavailable, CommitsWithin)
 
 // ErrForeign is the answer while the database and Redis do not belong together.
 var ErrForeign = fmt.Errorf("%w: %w", orders.ErrUnavailable, orders.ErrForeign)
 
-// ErrLeaseLapsed: the order was accepted under an earlier lease, and may be rejected when it is handed over.
+// ErrLeaseLapsed means that the order was accepted under an earlier lease, and may be rejected when it is handed over.
 var ErrLeaseLapsed = fmt.Errorf("%w: the order was accepted before a silence, and is about to be handed over", orders.ErrUnavailable)
 
-// ErrOvertaken: another leader has raised the epoch, or holds an item.
+// ErrOvertaken means that another leader has raised the epoch, or holds an item.
 var ErrOvertaken = fmt.Errorf("%w: another leader has the sale", orders.ErrRecovering)
 
-// ErrNotLoaded: this process has not read the sales yet.
+// ErrNotLoaded means that this process has not read the sales yet.
 var ErrNotLoaded = fmt.Errorf("%w: sales are not loaded yet", orders.ErrUnavailable)
 
 // HeartbeatTimeout bounds what a process writes of itself.

@@ -26,6 +26,7 @@ const (
 	AttrReplayed = attribute.Key("tidegate.replayed")
 )
 
+// Messaging is the attribute of all spans of tasks.
 var Messaging = semconv.MessagingSystemKey.String("asynq")
 
 // TraceLinks is the header with the producers of all orders of a task, as traceparents joined by commas.
@@ -41,6 +42,7 @@ var errorTypes = []struct {
 	{context.Canceled, semconv.ErrorTypeKey.String("canceled")},
 }
 
+// EndSpan ends a span, with the kind of an error.
 func EndSpan(span trace.Span, err error) {
 	Fail(span, err)
 	span.End()

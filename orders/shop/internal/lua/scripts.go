@@ -10,6 +10,7 @@ import (
 //go:embed *.lua
 var files embed.FS
 
+// The scripts.
 var (
 	Reserve   = script("reserve")
 	Settle    = script("settle")

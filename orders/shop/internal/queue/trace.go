@@ -4,11 +4,10 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/propagation"
-
-	"github.com/tidegate/tidegate/orders/shop/internal/core"
-
 	semconv "go.opentelemetry.io/otel/semconv/v1.28.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/orders/shop/internal/core"
 )
 
 // traceEnqueue returns a producer span for each traced order, in its trace, and the headers that link the consumer to them. The

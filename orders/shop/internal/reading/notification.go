@@ -24,6 +24,7 @@ type Notification struct {
 	Verified bool `json:"verified,omitempty"` // a process has verified the sales
 }
 
+// A Change is an order with another status.
 type Change struct {
 	ID     orders.ID     `json:"id"`
 	Status orders.Status `json:"s"`
@@ -44,6 +45,7 @@ func NewNotifier(c *core.Core, sales *catalog.Watch, l *ledger.Ledger, w *Waiter
 	return &Notifier{Core: c, sales: sales, ledger: l, waiters: w}
 }
 
+// Publish sends a notification to all processes, this one included.
 func (n *Notifier) Publish(ctx context.Context, b Notification) {
 	n.Receive(b)
 	text, err := json.Marshal(b)
@@ -95,6 +97,7 @@ func (n *Notifier) received(ctx context.Context, message string) {
 	}
 }
 
+// Receive does what a notification of any process calls for.
 func (n *Notifier) Receive(b Notification) {
 	for _, c := range b.Orders {
 		n.ledger.Settle(c.ID, c.Status)
@@ -117,4 +120,5 @@ func (n *Notifier) Receive(b Notification) {
 	}
 }
 
+// Committed counts the commits that were reported.
 func (n *Notifier) Committed() uint64 { return n.committed.Load() }

@@ -122,6 +122,7 @@ func (rd *Reader) readBatch(ctx context.Context, calls []*batch.Call[orders.ID, 
 	}
 }
 
+// JustAccepted reports whether an order is too young for its row to be missed.
 func (rd *Reader) JustAccepted(o orders.Order) bool {
 	now, _ := rd.Clock.Now()
 	return now.Sub(o.AcceptedAt) < pendingFor

@@ -18,6 +18,7 @@ type Waiters struct {
 	once    sync.Once
 }
 
+// NewWaiters returns none.
 func NewWaiters() *Waiters {
 	return &Waiters{waiting: make(map[orders.ID]map[chan struct{}]struct{}), stopped: make(chan struct{})}
 }
@@ -59,4 +60,5 @@ func (w *Waiters) wakeAll() {
 	}
 }
 
+// Stop wakes all, for good.
 func (w *Waiters) Stop() { w.once.Do(func() { close(w.stopped) }) }

@@ -85,7 +85,7 @@ func (r *recovery) reserveLate(ctx context.Context, list []orders.Reservation) (
 		if !ok {
 			return nil, fmt.Errorf("%w: late order %s is of item %s/%s, which is not on sale", orders.ErrUnavailable, r.Shown(l.ID, l.Buyer), l.Sale, l.Item)
 		}
-		again, status, err := r.committer.ReserveLateIn(ctx, ci, l, reserve.ReserveMode(r.lead.Token))
+		again, status, err := r.committer.ReserveLateIn(ctx, ci, l, reserve.Mode(r.lead.Token))
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ import (
 // reserveCall is an order on its way through reserve.lua.
 type reserveCall struct {
 	a          *Attempt
-	mode       ReserveMode
+	mode       Mode
 	r          orders.Reservation
 	generation int64             // of the Redis that was verified
 	term       int64             // of the lease
@@ -138,18 +138,18 @@ func Holder(d *redisscript.Reply, word string, r orders.Reservation) (id string,
 	return id, of, false, err
 }
 
-// ReserveMode is on whose behalf reserve.lua runs: a buyer's, a late order's, or a late order's while the leader loads the sale;
+// Mode is on whose behalf reserve.lua runs: a buyer's, a late order's, or a late order's while the leader loads the sale;
 // it is the leader's token then.
-type ReserveMode string
+type Mode string
 
 const (
-	ModeNew    ReserveMode = ""
-	modeRepeat ReserveMode = "repeat" // for a buyer who may already hold the order: nothing is reserved
-	ModeLate   ReserveMode = "late"   // the order was accepted in an earlier epoch
+	ModeNew    Mode = ""
+	modeRepeat Mode = "repeat" // for a buyer who may already hold the order: nothing is reserved
+	ModeLate   Mode = "late"   // the order was accepted in an earlier epoch
 )
 
 // RunReserve runs the script for orders of one item, and returns one reply per order, without the time and the counts.
-func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []orders.Reservation, mode ReserveMode) ([]redisscript.Reply, error) {
+func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []orders.Reservation, mode Mode) ([]redisscript.Reply, error) {
 	args := make([]any, 3, 3+6*len(list))
 	args[0], args[1], args[2] = string(mode), "", ci.SeenBy(rs.Writer)
 	for i := range list {
@@ -178,7 +178,7 @@ func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []ord
 
 // runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
 // Orders from before a recovery need none: the caller commits them next.
-func (rs *Reserver) runReserveScript(ctx context.Context, mode ReserveMode, keys []string, args []any) (redisscript.Reply, error) {
+func (rs *Reserver) runReserveScript(ctx context.Context, mode Mode, keys []string, args []any) (redisscript.Reply, error) {
 	if rs.replicas == nil || mode != ModeNew && mode != modeRepeat {
 		r := lua.Reserve.Run(ctx, rs.Batched, keys, args...)
 		return r, r.Err()

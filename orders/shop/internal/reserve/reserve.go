@@ -160,7 +160,7 @@ func (a *Attempt) Replay(ctx context.Context) (out orders.Outcome, found bool, e
 // rebuilt. A decision in flight continues when ctx is cancelled.
 func (a *Attempt) Reserve(ctx context.Context) (orders.Outcome, error) { return a.decide(ctx, ModeNew) }
 
-func (a *Attempt) decide(ctx context.Context, mode ReserveMode) (out orders.Outcome, err error) {
+func (a *Attempt) decide(ctx context.Context, mode Mode) (out orders.Outcome, err error) {
 	ctx, span := a.trace(ctx, mode)
 	defer func() { a.reserver.endReserve(span, &out, err) }()
 	rs, ci := a.reserver, a.cachedItem

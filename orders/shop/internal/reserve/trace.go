@@ -10,7 +10,7 @@ import (
 )
 
 // trace returns the span of a reservation or a replay, or noSpan.
-func (a *Attempt) trace(ctx context.Context, mode ReserveMode) (context.Context, trace.Span) {
+func (a *Attempt) trace(ctx context.Context, mode Mode) (context.Context, trace.Span) {
 	if a.reserver.Tracer == nil {
 		return ctx, core.NoSpan
 	}
