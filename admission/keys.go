@@ -31,7 +31,7 @@ type keyring struct {
 
 func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if !names.Namespace(namespace) {
-		return nil, fmt.Errorf("admission: Options.Namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
+		return nil, fmt.Errorf("admission: Options.Namespace is %q, should be "+names.Length+" of A-Z a-z 0-9 . _ : -", namespace)
 	}
 	if len(secret) < keyhash.MinSecret {
 		return nil, errors.New("admission: Options.Secret is too short, should be 16 or more random bytes")

@@ -30,7 +30,7 @@ func derive(secret []byte, label string) ([]byte, error) {
 
 func checkNamespace(namespace string) error {
 	if !names.Namespace(namespace) {
-		return fmt.Errorf("captcha: namespace must be 1 to 64 of A-Z a-z 0-9 . _ : -, got %q", namespace)
+		return fmt.Errorf("captcha: namespace must be "+names.Length+" of A-Z a-z 0-9 . _ : -, got %q", namespace)
 	}
 	return nil
 }

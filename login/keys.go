@@ -32,7 +32,7 @@ type keyring struct {
 
 func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if !names.Namespace(namespace) {
-		return nil, fmt.Errorf("login: Options.Namespace must be 1 to 64 of A-Z a-z 0-9 . _ : -, got %q", namespace)
+		return nil, fmt.Errorf("login: Options.Namespace must be "+names.Length+" of A-Z a-z 0-9 . _ : -, got %q", namespace)
 	}
 	if len(secret) < keyhash.MinSecret {
 		return nil, errors.New("login: Options.Secret must have at least 16 random bytes")

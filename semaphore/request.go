@@ -39,12 +39,12 @@ type Request struct {
 	Try bool
 }
 
-// CheckName returns an ErrInvalid unless name is 1 to 64 of a-z 0-9 -, or two such parts with a colon between them. The part before the
+// CheckName returns an ErrInvalid unless name is 1 to names.Longest of a-z 0-9 -, or two such parts with a colon between them. The part before the
 // colon is the hash tag: semaphores with the same tag, or all without one, are in one slot of a Redis Cluster and can be acquired
 // together.
 func CheckName(name string) error {
 	if !names.Semaphore(name) {
-		return invalid("name is %.80q, should be 1 to 64 of a-z 0-9 -, and may begin with a hash tag of the same and a colon", name)
+		return invalid("name is %.80q, should be "+names.Length+" of a-z 0-9 -, and may begin with a hash tag of the same and a colon", name)
 	}
 	return nil
 }

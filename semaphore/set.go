@@ -64,7 +64,7 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 		opts.Namespace = "tidegate"
 	}
 	if !names.Namespace(opts.Namespace) {
-		return nil, invalid("namespace is %.80q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", opts.Namespace)
+		return nil, invalid("namespace is %.80q, should be "+names.Length+" of A-Z a-z 0-9 . _ : -", opts.Namespace)
 	}
 	if opts.Holder == "" {
 		host, err := os.Hostname()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
@@ -42,7 +43,7 @@ func checkLanes(lanes []Lane) string {
 	for _, l := range lanes {
 		switch {
 		case !ValidName(l.Name):
-			return fmt.Sprintf("named with 1 to 64 of a-z, 0-9 and -, got %.80q", l.Name)
+			return fmt.Sprintf("named with "+names.Length+" of a-z, 0-9 and -, got %.80q", l.Name)
 		case seen[l.Name]:
 			return fmt.Sprintf("named differently, got %q twice", l.Name)
 		case l.Share < 1 || l.Share > maxShare:

@@ -83,7 +83,7 @@ func (d *Definition) MayRejoin(s State) bool {
 }
 
 // ValidName reports whether a room, or a lane, can have a name.
-func ValidName(name string) bool { return names.Lower(name, "-", 64) }
+func ValidName(name string) bool { return names.RoomOrLane(name) }
 
 // validate returns an ErrInvalid for a definition that cannot be stored.
 func (d *Definition) validate() error {
@@ -92,7 +92,7 @@ func (d *Definition) validate() error {
 	}
 	switch {
 	case !ValidName(d.Room):
-		return wrong("room", "1 to 64 of a-z, 0-9 and -, got %.80q", d.Room)
+		return wrong("room", names.Length+" of a-z, 0-9 and -, got %.80q", d.Room)
 	case (d.Sale == "") != (d.Item == ""):
 		return wrong("sale and item", "given together, or neither")
 	case d.Mode != ModeDraw && d.Mode != ModeFIFO:

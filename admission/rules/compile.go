@@ -17,10 +17,10 @@ const (
 	maxWindows = 8
 )
 
-func ruleName(s string) bool { return names.Lower(s, "-", 64) }
+func ruleName(s string) bool { return names.Lower(s, "-", names.Longest) }
 
 // plainName reports whether s may name a tier or a list.
-func plainName(s string) bool { return names.Mixed(s, "_.-", 64) }
+func plainName(s string) bool { return names.Mixed(s, "_.-", names.Longest) }
 
 func attributeName(s string) bool { return plainName(s) && !strings.Contains("0123456789.-", s[:1]) }
 
@@ -169,7 +169,7 @@ func (c *compiler) readLists(n *rulesfile.Node) error {
 		name := at.Name()
 		switch {
 		case !plainName(name):
-			return at.Wrong("%q is no name of a list, it should be 1 to 64 of A-Z a-z 0-9 _ . -", name)
+			return at.Wrong("%q is no name of a list, it should be "+names.Length+" of A-Z a-z 0-9 _ . -", name)
 		case c.lists[name] != nil:
 			return at.Wrong("lists has %q twice", name)
 		case len(c.lists) == maxLists:

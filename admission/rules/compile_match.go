@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/rulesfile"
 )
 
@@ -155,7 +156,7 @@ func (c *compiler) values(part string, n *rulesfile.Node) (test, error) {
 		case "method":
 			word, err = n.Word(part, methodNames.MatchString, "capitals, such as POST")
 		case "tier":
-			word, err = n.Word(part, plainName, "1 to 64 of A-Z a-z 0-9 _ . -")
+			word, err = n.Word(part, plainName, names.Length+" of A-Z a-z 0-9 _ . -")
 		default:
 			word, err = valueOf(n, part)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/rulesfile"
 )
 
@@ -24,7 +25,7 @@ func (c *compiler) rule(n *rulesfile.Node) (rule, error) {
 	d := &draft{node: n, zone: time.UTC, single: windowDraft{node: n}}
 	d.line, d.cost = n.Line(), 1
 	err := n.Fields("a rule",
-		rulesfile.Into("name", &d.Name, func(n *rulesfile.Node) (string, error) { return n.Word("name", ruleName, "1 to 64 of a-z 0-9 -") }),
+		rulesfile.Into("name", &d.Name, func(n *rulesfile.Node) (string, error) { return n.Word("name", ruleName, names.Length+" of a-z 0-9 -") }),
 		rulesfile.Into("match", &d.match, c.match),
 		rulesfile.Into("subject", &d.subject, subjectOf("subject")),
 		rulesfile.Into("joint", &d.joint, subjectOf("joint")),
@@ -47,7 +48,7 @@ func (c *compiler) rule(n *rulesfile.Node) (rule, error) {
 	switch {
 	case err != nil:
 	case d.Name == "":
-		err = n.Wrong(`the rule has no name, it should have "name", 1 to 64 of a-z 0-9 -`)
+		err = n.Wrong(`the rule has no name, it should have "name", ` + names.Length + ` of a-z 0-9 -`)
 	case d.algorithm == Direct:
 		err = d.finishDirect()
 	default:
@@ -80,7 +81,7 @@ const sameName = "="
 // publicOf reads a name for callers.
 func publicOf(n *rulesfile.Node) (string, error) {
 	if !n.IsBool() {
-		return n.Word("public", ruleName, "true, false or a name for callers, 1 to 64 of a-z 0-9 -")
+		return n.Word("public", ruleName, "true, false or a name for callers, "+names.Length+" of a-z 0-9 -")
 	}
 	if is, err := n.Bool("public"); err != nil || !is {
 		return "", err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/rulesfile"
 )
 
@@ -21,7 +22,7 @@ func limitsOf(n *rulesfile.Node) (limits, error) {
 	err := n.Pairs("limit", func(at, value *rulesfile.Node) error {
 		tier := at.Name()
 		if !plainName(tier) {
-			return at.Wrong("%q is not the name of a tier, it should be 1 to 64 of A-Z a-z 0-9 _ . -", tier)
+			return at.Wrong("%q is not the name of a tier, it should be "+names.Length+" of A-Z a-z 0-9 _ . -", tier)
 		}
 		if _, ok := l.tiers[tier]; ok || tier == "default" && explicit {
 			return at.Wrong("limit has %q twice", tier)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/pgclient"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -32,7 +33,7 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 				return errors.New("DATABASE_URL and REDIS_URL are required: set them, or pass --database-url postgres://… and --redis-url redis://…")
 			}
 			if !orders.ValidName(namespace) {
-				return fmt.Errorf("NAMESPACE must be 1 to 64 letters, digits, dots, underscores or hyphens, got %q", namespace)
+				return fmt.Errorf("NAMESPACE must be "+names.Length+" letters, digits, dots, underscores or hyphens, got %q", namespace)
 			}
 			rdb, err := openRedis(cmd.Context(), getenv, url)
 			if err != nil {

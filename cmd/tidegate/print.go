@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,17 @@ func writeTable(out io.Writer, rows [][]string) error {
 const mostListed = 10
 
 func andMore(n int) string { return fmt.Sprintf("and %d more", n) }
+
+// columnsOf returns the names of the fields of a response, except those without use for a reader.
+func columnsOf[T any](without ...string) (columns []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name != "" && !slices.Contains(without, name) {
+			columns = append(columns, name)
+		}
+	}
+	return columns
+}
 
 // describe prints an object, one line per field with a value; nested objects are printed one per line.
 func describe(out io.Writer, columns []string, fields map[string]any) error {

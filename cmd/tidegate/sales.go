@@ -20,7 +20,7 @@ import (
 
 var (
 	saleColumns  = []string{"sale", "state", "switch", "starts_at", "ends_at", "items"}
-	saleInDetail = []string{"sale", "state", "switch", "starts_at", "ends_at", "requires_user", "hold_ms", "items"}
+	saleInDetail = columnsOf[sales.OperatorSale]("now", "revision")
 )
 
 func salesCommand(getenv func(string) string) *cobra.Command {

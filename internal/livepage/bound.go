@@ -6,68 +6,6 @@ import (
 	"strings"
 )
 
-// Maximum number of listed elements of each kind in a frame, so that a frame stays small enough for a page.
-const (
-	MostSales      = 20
-	mostItems      = 10 // per sale
-	mostRooms      = 20
-	mostSemaphores = 30
-	mostHolders    = 20 // per semaphore
-	mostRules      = 50
-	mostBans       = 100
-	mostDead       = 20
-	mostDegraded   = 10
-	mostShards     = 64
-)
-
-// bound keeps the first elements of each kind, and sets how many more there are. The frame owns the remaining lists.
-func (frame *Frame) bound() {
-	p := &frame.Process
-	p.Degraded, _ = first(p.Degraded, mostDegraded)
-	p.Warnings = p.Warnings[:min(len(p.Warnings), mostDegraded)]
-	p.Shards = p.Shards[:min(len(p.Shards), mostShards)]
-	frame.Rules, frame.MoreRules = first(frame.Rules, mostRules)
-	if sales := frame.Sales.Known(); sales != nil {
-		sorted := slices.Clone(*sales)
-		slices.SortStableFunc(sorted, CompareSales)
-		*sales, frame.MoreSales = first(sorted, MostSales)
-		for i := range *sales {
-			(*sales)[i].bound()
-		}
-	}
-	if rooms := frame.Rooms.Known(); rooms != nil {
-		sorted := slices.Clone(*rooms)
-		slices.SortStableFunc(sorted, compareRooms)
-		*rooms, frame.MoreRooms = first(sorted, mostRooms)
-	}
-	if semaphores := frame.Semaphores.Known(); semaphores != nil {
-		sorted := slices.Clone(*semaphores)
-		slices.SortStableFunc(sorted, compareSemaphores)
-		*semaphores, frame.MoreSemaphores = first(sorted, mostSemaphores)
-		for i := range *semaphores {
-			s := &(*semaphores)[i]
-			s.Holders, _ = first(s.Holders, mostHolders)
-			for j := range s.Holders {
-				s.Holders[j].Holder = short(s.Holders[j].Holder, mostName)
-			}
-		}
-	}
-	if queue := frame.Queue.Known(); queue != nil {
-		var more int
-		queue.Dead, more = first(queue.Dead, mostDead)
-		queue.MoreDead = queue.MoreDead || more > 0
-		for i := range queue.Dead {
-			queue.Dead[i].Reason = short(queue.Dead[i].Reason, mostReason)
-		}
-	}
-	if bans := frame.Bans.Known(); bans != nil {
-		bans.Bans, _ = first(bans.Bans, mostBans)
-		for i := range bans.Bans {
-			bans.Bans[i].Reason = short(bans.Bans[i].Reason, mostReason)
-		}
-	}
-}
-
 // first copies the first elements of all. It never returns nil, which JSON encodes as null.
 func first[T any](all []T, most int) (some []T, more int) {
 	n := min(len(all), most)

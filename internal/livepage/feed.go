@@ -12,22 +12,6 @@ import (
 	"github.com/tidegate/tidegate/internal/recent"
 )
 
-// Sources provide the data of a frame besides the Recorder. Those with a context may be slow and fail: the frame then keeps their
-// previous part. Nil leaves a part out.
-type Sources struct {
-	Process    func() Process
-	Sales      func(context.Context) ([]Sale, error)
-	Totals     func(context.Context) ([]Totals, error) // it may be slow: it is called during at most a twentieth of the time
-	Rooms      func(context.Context) ([]Room, error)
-	Queue      func(context.Context) (Queue, error)
-	Semaphores func(context.Context) ([]Semaphore, error)
-	Bans       func(context.Context) (Bans, error)
-	Health     func(context.Context) ([]string, error) // descriptions of degraded parts
-	Rules      func() []string                         // names of the rules in force, in their order
-	Committed  func() uint64                           // commits that this process was notified of, since the start
-	RoundTrips func() uint64                           // round trips to Redis that decisions waited for, since the start
-}
-
 // askWithin is the timeout of one query to a source.
 const askWithin = 5 * time.Second
 
@@ -47,14 +31,10 @@ type Feed struct {
 	log      *slog.Logger
 	pages    atomic.Int32
 
-	sales      *recent.Source[[]Sale]
-	totals     *recent.Source[[]Totals]
-	counting   atomic.Int64 // how long the latest call of Sources.Totals took, also if it failed
-	rooms      *recent.Source[[]Room]
-	queue      *recent.Source[Queue]
-	semaphores *recent.Source[[]Semaphore]
-	bans       *recent.Source[Bans]
-	health     *recent.Source[[]string]
+	parts    []partSource
+	totals   *recent.Source[[]Totals]
+	counting atomic.Int64 // how long the latest call of Sources.Totals took, also if it failed
+	health   *recent.Source[[]string]
 
 	mu      sync.Mutex
 	seq     int64                    // guarded by mu
@@ -81,8 +61,7 @@ type summary struct {
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	f := &Feed{
 		recorder: r, sources: s, log: log, stock: stock{}, streams: map[chan []byte]struct{}{},
-		sales: recent.New(askWithin, s.Sales), rooms: recent.New(askWithin, s.Rooms), queue: recent.New(askWithin, s.Queue), semaphores: recent.New(askWithin, s.Semaphores),
-		bans: recent.New(askWithin, s.Bans), health: recent.New(askWithin, s.Health),
+		parts: s.parts(), health: recent.New(askWithin, s.Health),
 	}
 	f.totals = recent.New[[]Totals](askWithin, nil)
 	if s.Totals != nil {
@@ -112,7 +91,11 @@ func (f *Feed) Run(ctx context.Context) error {
 		case watched:
 			f.askAll(ctx)
 		case turn%unwatched == 0:
-			f.sales.Ask(ctx, 0)
+			for i := range f.parts {
+				if f.parts[i].unwatched {
+					f.parts[i].source.Ask(ctx, 0)
+				}
+			}
 		}
 		now, at := f.counts(), time.Now()
 		f.publish(f.frame(now, before, at, at.Sub(from), watched), watched)
@@ -142,7 +125,9 @@ func (f *Feed) counts() counts {
 func (f *Feed) frame(now, before counts, at time.Time, window time.Duration, watched bool) *Frame {
 	frame := &Frame{
 		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
-		Sales: part(f.sales, at), Rooms: part(f.rooms, at), Queue: part(f.queue, at), Semaphores: part(f.semaphores, at), Bans: part(f.bans, at),
+	}
+	for i := range f.parts {
+		f.parts[i].put(frame, at)
 	}
 	if watched && f.sources.Process != nil { // it may query Redis and the database
 		frame.Process = f.sources.Process()
@@ -292,7 +277,11 @@ func (f *Feed) askAll(ctx context.Context) {
 	wait, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	f.totals.Ask(ctx, countPause*time.Duration(f.counting.Load()))
-	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.rooms.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
+	pending := []<-chan struct{}{f.health.Ask(ctx, 0)}
+	for i := range f.parts {
+		pending = append(pending, f.parts[i].source.Ask(ctx, 0))
+	}
+	for _, done := range pending {
 		select {
 		case <-done:
 		case <-wait.Done():
@@ -302,27 +291,9 @@ func (f *Feed) askAll(ctx context.Context) {
 
 // waitAll waits until no query is pending.
 func (f *Feed) waitAll() {
-	<-f.sales.Asking()
+	for i := range f.parts {
+		<-f.parts[i].source.Asking()
+	}
 	<-f.totals.Asking()
-	<-f.rooms.Asking()
-	<-f.queue.Asking()
-	<-f.semaphores.Asking()
-	<-f.bans.Asking()
 	<-f.health.Asking()
-}
-
-// part returns the last result of a source, without a value if all queries failed, or nil if none has finished yet.
-func part[T any](s *recent.Source[T], now time.Time) *Part[T] {
-	last := s.Last()
-	if last.At.IsZero() && last.Err == nil {
-		return nil
-	}
-	p := &Part[T]{}
-	if !last.At.IsZero() {
-		p.Value, p.AgeMS = &last.Value, max(0, now.Sub(last.At).Milliseconds())
-	}
-	if last.Err != nil {
-		p.Error = short(last.Err.Error(), mostReason)
-	}
-	return p
 }

@@ -1,6 +1,10 @@
 package livepage
 
-import "time"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
 // A Frame is the data of one second on the page.
 type Frame struct {
@@ -28,54 +32,101 @@ type Frame struct {
 	MoreSemaphores int `json:"more_semaphores,omitempty"`
 }
 
-// A Part is data from Redis or the database, and may be older than its frame.
-type Part[T any] struct {
-	AgeMS int64  `json:"age_ms"`
-	Error string `json:"error,omitempty"` // why it is not current
-	Value *T     `json:"value,omitempty"` // nil: no query has succeeded
+// Sources provide the data of a frame besides the Recorder. Those with a context may be slow and fail: the frame then keeps their
+// previous part. Nil leaves a part out.
+type Sources struct {
+	Process    func() Process
+	Sales      func(context.Context) ([]Sale, error)
+	Totals     func(context.Context) ([]Totals, error) // it may be slow: it is called during at most a twentieth of the time
+	Rooms      func(context.Context) ([]Room, error)
+	Queue      func(context.Context) (Queue, error)
+	Semaphores func(context.Context) ([]Semaphore, error)
+	Bans       func(context.Context) (Bans, error)
+	Health     func(context.Context) ([]string, error) // descriptions of degraded parts
+	Rules      func() []string                         // names of the rules in force, in their order
+	Committed  func() uint64                           // commits that this process was notified of, since the start
+	RoundTrips func() uint64                           // round trips to Redis that decisions waited for, since the start
 }
 
-// Known returns the value of a part, or nil if there is no part or no value.
-func (p *Part[T]) Known() *T {
-	if p == nil {
-		return nil
+// parts returns a source for each part of a frame.
+func (s *Sources) parts() []partSource {
+	sales := partOf(s.Sales, func(f *Frame) **Part[[]Sale] { return &f.Sales })
+	sales.unwatched = true
+	return []partSource{
+		sales,
+		partOf(s.Rooms, func(f *Frame) **Part[[]Room] { return &f.Rooms }),
+		partOf(s.Queue, func(f *Frame) **Part[Queue] { return &f.Queue }),
+		partOf(s.Semaphores, func(f *Frame) **Part[[]Semaphore] { return &f.Semaphores }),
+		partOf(s.Bans, func(f *Frame) **Part[Bans] { return &f.Bans }),
 	}
-	return p.Value
+}
+
+// Maximum number of listed elements of each kind in a frame, so that a frame stays small enough for a page.
+const (
+	MostSales      = 20
+	mostItems      = 10 // per sale
+	mostRooms      = 20
+	mostSemaphores = 30
+	mostHolders    = 20 // per semaphore
+	mostRules      = 50
+	mostBans       = 100
+	mostDead       = 20
+	mostDegraded   = 10
+	mostShards     = 64
+)
+
+// bound keeps the first elements of each kind, and sets how many more there are. The frame owns the remaining lists.
+func (frame *Frame) bound() {
+	p := &frame.Process
+	p.Degraded, _ = first(p.Degraded, mostDegraded)
+	p.Warnings = p.Warnings[:min(len(p.Warnings), mostDegraded)]
+	p.Shards = p.Shards[:min(len(p.Shards), mostShards)]
+	frame.Rules, frame.MoreRules = first(frame.Rules, mostRules)
+	if sales := frame.Sales.Known(); sales != nil {
+		sorted := slices.Clone(*sales)
+		slices.SortStableFunc(sorted, CompareSales)
+		*sales, frame.MoreSales = first(sorted, MostSales)
+		for i := range *sales {
+			(*sales)[i].bound()
+		}
+	}
+	if rooms := frame.Rooms.Known(); rooms != nil {
+		sorted := slices.Clone(*rooms)
+		slices.SortStableFunc(sorted, compareRooms)
+		*rooms, frame.MoreRooms = first(sorted, mostRooms)
+	}
+	if semaphores := frame.Semaphores.Known(); semaphores != nil {
+		sorted := slices.Clone(*semaphores)
+		slices.SortStableFunc(sorted, compareSemaphores)
+		*semaphores, frame.MoreSemaphores = first(sorted, mostSemaphores)
+		for i := range *semaphores {
+			s := &(*semaphores)[i]
+			s.Holders, _ = first(s.Holders, mostHolders)
+			for j := range s.Holders {
+				s.Holders[j].Holder = short(s.Holders[j].Holder, mostName)
+			}
+		}
+	}
+	if queue := frame.Queue.Known(); queue != nil {
+		var more int
+		queue.Dead, more = first(queue.Dead, mostDead)
+		queue.MoreDead = queue.MoreDead || more > 0
+		for i := range queue.Dead {
+			queue.Dead[i].Reason = short(queue.Dead[i].Reason, mostReason)
+		}
+	}
+	if bans := frame.Bans.Known(); bans != nil {
+		bans.Bans, _ = first(bans.Bans, mostBans)
+		for i := range bans.Bans {
+			bans.Bans[i].Reason = short(bans.Bans[i].Reason, mostReason)
+		}
+	}
 }
 
 // Latency is how long answers took, from the arrival of the request. The values are up to an eighth too high.
 type Latency struct {
 	P50US int64 `json:"p50_us"`
 	P99US int64 `json:"p99_us"`
-}
-
-// A Process describes the process that made the frame.
-type Process struct {
-	Version   string   `json:"version"`            // of the program
-	Rules     string   `json:"rules"`              // version of the rules in force
-	Processes int      `json:"processes"`          // APIs
-	Workers   *int     `json:"workers,omitempty"`  // processes that commit orders; nil: unknown
-	Degraded  []string `json:"degraded"`           // descriptions of degraded parts, the faults first
-	Warnings  []string `json:"warnings,omitempty"` // those of Degraded that are no faults, the last ones
-
-	Invariants *Invariants `json:"invariants,omitempty"` // nil: no sale was verified lately
-	Shards     []Shard     `json:"shards,omitempty"`
-}
-
-// Invariants are the results of the latest verifications of the sales.
-type Invariants struct {
-	Sales      int       `json:"sales"` // verified within the last five minutes
-	Violations int       `json:"violations"`
-	VerifiedAt time.Time `json:"verified_at"` // the latest
-}
-
-// A Shard is a part of the embedded server's counts, which are in its memory.
-type Shard struct {
-	Subjects  int    `json:"subjects"`
-	Reclaimed uint64 `json:"reclaimed"`  // ended counters that were dropped
-	Evicted   uint64 `json:"evicted"`    // active counters that were dropped for others
-	CleanedMS int64  `json:"cleaned_ms"` // since the last cleaning
-	Late      bool   `json:"late"`       // CleanedMS is too long
 }
 
 // A Rule is the activity of one rule in the window, in this process.

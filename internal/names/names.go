@@ -3,6 +3,17 @@ package names
 
 import "strings"
 
+// The length of names of one part, in bytes of ASCII. All that depends on it is here, except the
+// maximum length of a rule in the body of admit.
+const (
+	Longest = 64
+	Length  = "1 to 64" // in errors
+
+	SaleOrItemPattern = `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`
+	RoomOrLanePattern = `^[a-z0-9-]{1,64}$`
+	SemaphorePattern  = `^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`
+)
+
 const digits = "0123456789"
 
 // Lower reports whether name has 1 to most characters, all of a-z, 0-9 or others; others is ASCII.
@@ -31,12 +42,18 @@ func made(name string, most int, of func(c byte) bool) bool {
 	return true
 }
 
-// Namespace reports whether name can be the prefix of keys in Redis: 1 to 64 of A-Z a-z 0-9 . _ : -.
-func Namespace(name string) bool { return Mixed(name, "._:-", 64) }
+// SaleOrItem reports whether a sale or an item can have this name: A-Z a-z 0-9 . _ -, of which the first is a letter or digit.
+func SaleOrItem(name string) bool { return Mixed(name, "._-", Longest) && Mixed(name[:1], "", 1) }
 
-// Semaphore reports whether a semaphore can have this name: 1 to 64 of a-z 0-9 -, or two such parts with a colon between; the first
-// is then the hash tag.
+// RoomOrLane reports whether a waiting room or one of its lanes can have this name: a-z 0-9 -.
+func RoomOrLane(name string) bool { return Lower(name, "-", Longest) }
+
+// Namespace reports whether name can be the prefix of keys in Redis: A-Z a-z 0-9 . _ : -.
+func Namespace(name string) bool { return Mixed(name, "._:-", Longest) }
+
+// Semaphore reports whether a semaphore can have this name: a-z 0-9 -, or two such parts with a colon between; the first is then the hash
+// tag.
 func Semaphore(name string) bool {
 	tag, rest, tagged := strings.Cut(name, ":")
-	return Lower(tag, "-", 64) && (!tagged || Lower(rest, "-", 64))
+	return Lower(tag, "-", Longest) && (!tagged || Lower(rest, "-", Longest))
 }

@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
+	"github.com/tidegate/tidegate/orders/internal/sqlstore"
 	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
@@ -20,7 +20,18 @@ import (
 // order of the ids, so that two batches that share orders wait for each other instead of deadlocking.
 //
 //go:embed insert_orders.sql
-var insertOrders string
+var insertTemplate string
+
+var insertOrders = func() string {
+	var names, lists, values []string // the arguments before them are the units
+	for i, c := range sqlstore.Written {
+		names, values = append(names, c.Name), append(values, "b."+c.Name+c.Cast)
+		lists = append(lists, fmt.Sprintf("$%d::%s[]", i+3, c.Type))
+	}
+	return strings.NewReplacer(
+		"{columns}", strings.Join(names, ", "), "{values}", strings.Join(values, ", "), "{lists}", strings.Join(lists, ", "),
+	).Replace(insertTemplate)
+}()
 
 // Commit writes the batch in one transaction. It holds the rows of the sales
 // FOR SHARE, which EndHandOver waits for: no order is committed under an epoch
@@ -168,53 +179,31 @@ func recordCommit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, ch
 
 // insert writes the orders of batch at todo and returns the units of each that was new.
 func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int) (map[orders.ID][]int, error) {
-	n := len(todo)
-	// One slice a column, as unnest takes them.
 	var (
-		ids         = make([][16]byte, n)
-		sales       = make([]string, n)
-		items       = make([]string, n)
-		buyers      = make([]string, n)
-		buyerHashes = make([]string, n)
-		keyHashes   = make([]*string, n)
-		quantities  = make([]int, n)
-		units       = make([]string, n)
-		statuses    = make([]string, n)
-		reasons     = make([]string, n)
-		epochs      = make([]int64, n)
-		accepted    = make([]time.Time, n)
-
-		unitOrders  = make([][16]byte, 0, n)
-		unitNumbers = make([]int, 0, n)
+		rows        = make([]sqlstore.Row, len(todo))
+		unitOrders  = make([][16]byte, 0, len(todo))
+		unitNumbers = make([]int, 0, len(todo))
 	)
 	for j, i := range todo {
-		r := &batch[i]
-		ids[j], sales[j], items[j], buyers[j], buyerHashes[j] = r.ID, r.Sale, r.Item, r.Buyer, r.BuyerHash
-		quantities[j], epochs[j], accepted[j] = r.Quantity, r.Epoch, time.UnixMilli(r.AcceptedMS)
-		reasons[j] = string(r.Reason)
-		if r.Reason != "" {
-			statuses[j], units[j] = string(orders.StatusRejected), "{}"
-			if r.KeyHash != "" && r.Reason != orders.ReasonDuplicate {
-				keyHashes[j] = &r.KeyHash
-			}
-			continue
-		}
-		statuses[j], keyHashes[j], units[j] = string(orders.StatusConfirmed), &r.KeyHash, arrayText(r.Units)
-		for _, u := range r.Units {
-			unitOrders, unitNumbers = append(unitOrders, r.ID), append(unitNumbers, u)
+		rows[j] = sqlstore.RowOf(&batch[i])
+		for _, u := range rows[j].SeatedUnits() {
+			unitOrders, unitNumbers = append(unitOrders, batch[i].ID), append(unitNumbers, u)
 		}
 	}
-	rows, err := tx.Query(ctx, insertOrders, ids, sales, items, buyers, buyerHashes, keyHashes, quantities, units,
-		statuses, reasons, epochs, accepted, unitOrders, unitNumbers)
+	args := []any{unitOrders, unitNumbers}
+	for _, c := range sqlstore.Written {
+		args = append(args, c.List(rows))
+	}
+	inserted, err := tx.Query(ctx, insertOrders, args...)
 	if err != nil {
 		return nil, err
 	}
-	written := make(map[orders.ID][]int, n)
+	written := make(map[orders.ID][]int, len(todo))
 	var (
 		id  [16]byte
 		got []int
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &got}, func() error {
+	_, err = pgx.ForEachRow(inserted, []any{&id, &got}, func() error {
 		written[id] = got
 		got = nil
 		return nil
@@ -260,17 +249,4 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 		_, err = insert(ctx, tx, duplicates, todo)
 	}
 	return todo, err
-}
-
-func arrayText(units []int) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, u := range units {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(u))
-	}
-	b.WriteByte('}')
-	return b.String()
 }

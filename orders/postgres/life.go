@@ -197,7 +197,7 @@ func endings(list []storage.Return, to orders.Status) *pgx.Batch {
 	)
 	for i := range list {
 		r := &list[i]
-		ids[i], sales[i], items[i], buyers[i], unitTexts[i] = r.ID, r.Sale, r.Item, r.BuyerHash, arrayText(r.Units)
+		ids[i], sales[i], items[i], buyers[i], unitTexts[i] = r.ID, r.Sale, r.Item, r.BuyerHash, sqlstore.ArrayText(r.Units)
 		epochs[i], keyless[i], quantities[i] = r.Epoch, r.WithoutKey, r.Quantity
 		units.add(r.Sale, r.Item, r.Units, r.ID)
 	}

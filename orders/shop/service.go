@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/liveness"
 	"github.com/tidegate/tidegate/orders/internal/storage"
@@ -90,7 +91,7 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case !orders.ValidName(o.Namespace):
-		return fmt.Errorf("orders: namespace %q must be 1 to 64 letters, digits, dots, underscores or hyphens", o.Namespace)
+		return fmt.Errorf("orders: namespace %q must be "+names.Length+" letters, digits, dots, underscores or hyphens", o.Namespace)
 	case o.Timeout < 0 || o.MaxRemembered < 0:
 		return errors.New("orders: timeout and remembered orders must not be negative")
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/sqldb"
@@ -100,27 +102,29 @@ func commit(ctx context.Context, tx sqldb.Conn, r *orders.Reservation) (storage.
 	return storage.Verdict{Status: orders.StatusConfirmed}, record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusConfirmed})
 }
 
+// insertOrder takes the two times that depend on the clock, and the columns of a row.
+var insertOrder = func() string {
+	var names, values strings.Builder
+	for i, c := range sqlstore.Written {
+		names.WriteString(c.Name + ", ")
+		fmt.Fprintf(&values, "$%d, ", i+3)
+	}
+	return "INSERT INTO orders (" + names.String() + "confirmed_at, pay_before) VALUES (" + values.String() + "$1, $2) ON CONFLICT (sale, buyer_hash, item, key_hash) DO NOTHING"
+}()
+
 // insert writes the order's row and reports whether its identity was free.
 func insert(ctx context.Context, tx sqldb.Conn, r *orders.Reservation, now time.Time, hold int64) (bool, error) {
-	var (
-		status    = orders.StatusConfirmed
-		units     = r.Units
-		keyHash   = &r.KeyHash
+	row := sqlstore.RowOf(r)
+	var confirmed, pay sql.NullInt64
+	if row.Status == orders.StatusConfirmed {
 		confirmed = sql.NullInt64{Int64: now.UnixMilli(), Valid: true}
-		pay       = sql.NullInt64{Int64: now.UnixMilli() + hold, Valid: hold > 0}
-	)
-	if r.Reason != "" {
-		status, units, confirmed, pay = orders.StatusRejected, []int{}, sql.NullInt64{}, sql.NullInt64{}
-		if r.KeyHash == "" || r.Reason == orders.ReasonDuplicate {
-			keyHash = nil
-		}
+		pay = sql.NullInt64{Int64: now.UnixMilli() + hold, Valid: hold > 0}
 	}
-	n, err := tx.Exec(ctx, `
-		INSERT INTO orders (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch,
-		                    accepted_at, confirmed_at, pay_before)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (sale, buyer_hash, item, key_hash) DO NOTHING`,
-		[16]byte(r.ID), r.Sale, r.Item, r.Buyer, r.BuyerHash, keyHash, r.Quantity, units, status, r.Reason, r.Epoch,
-		r.AcceptedMS, confirmed, pay)
+	args := []any{confirmed, pay}
+	for _, c := range sqlstore.Written {
+		args = append(args, c.Of(&row))
+	}
+	n, err := tx.Exec(ctx, insertOrder, args...)
 	return n == 1, err
 }
 

@@ -112,8 +112,8 @@ func (f *file) readDict(p part) error {
 	switch {
 	case !ok || name.text == "" || path.text == "":
 		return p.wrong("a dict must be like blacklist : blacklist.dat")
-	case !names.Mixed(name.text, "_.-", 64):
-		return name.wrong("the name of a dict must be 1 to 64 of A-Z a-z 0-9 _ . -")
+	case !names.Mixed(name.text, "_.-", names.Longest):
+		return name.wrong("the name of a dict must be " + names.Length + " of A-Z a-z 0-9 _ . -")
 	}
 	for _, d := range f.dicts {
 		if d.name == name.text {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/document"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 //go:embed docs.html
@@ -91,22 +92,18 @@ func standard(described *huma.OpenAPI) ([]byte, error) {
 	paths, _ := document.(map[string]any)["paths"].(map[string]any)
 	for path, item := range paths {
 		if strings.HasPrefix(path, "/v1/semaphores/") {
-			describeNames(item, map[string]string{"name": `^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`})
+			describeNames(item, map[string]string{"name": names.SemaphorePattern})
 		}
 	}
 	describeNames(document, namePatterns)
 	return json.Marshal(document)
 }
 
-const (
-	saleOrItem = `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`
-	roomOrLane = `^[a-z0-9-]{1,64}$`
-)
-
 // namePatterns are those of parameters and members that name something. The server does not validate by them: where it reads, a name that cannot
 // be is unknown, and where it makes something, the error describes valid names.
 var namePatterns = map[string]string{
-	"sale": saleOrItem, "item": saleOrItem, "room": roomOrLane, "lane": roomOrLane, "event_id": roomOrLane,
+	"sale": names.SaleOrItemPattern, "item": names.SaleOrItemPattern,
+	"room": names.RoomOrLanePattern, "lane": names.RoomOrLanePattern, "event_id": names.RoomOrLanePattern,
 }
 
 // describeNames adds the patterns of names to parameters and members.

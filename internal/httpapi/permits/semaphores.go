@@ -122,7 +122,7 @@ func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by 
 }
 
 type semaphoreInput struct {
-	Name string `path:"name" doc:"1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name: what has the same tag, or none, can be acquired together"`
+	Name string `path:"name" doc:"Of a-z 0-9 -, or a hash tag of the same, a colon and a name: what has the same tag, or none, can be acquired together"`
 }
 
 type semaphoreOutput struct {
@@ -191,7 +191,7 @@ func asUnknown(err error, name string) error {
 }
 
 type putSemaphoreInput struct {
-	Name string `path:"name" doc:"1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name"`
+	Name string `path:"name" doc:"Of a-z 0-9 -, or a hash tag of the same, a colon and a name"`
 	Body SemaphoreDefinition
 }
 

@@ -1,31 +1,21 @@
 package problem
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
-// locations are the places in requests of the fields that package orders calls invalid, other than those of items.
+// locations are the places in requests of the fields that package orders calls invalid, other than those of items, where they are not the
+// member of the body with the same name.
 var locations = map[string]string{
 	// of orders.Definition
-	"ID":       "path.sale",
-	"StartsAt": "body.starts_at",
-	"EndsAt":   "body.ends_at",
-	"Hold":     "body.hold_ms",
-	"Items":    "body.items",
+	"ID":   "path.sale",
+	"Hold": "body.hold_ms",
 	// of orders.Request
-	"Quantity": "body.quantity",
-	"User":     "user",
-	"Key":      "header.Idempotency-Key",
-	// of a payment
-	"reference": "body.reference",
+	"User": "user",
+	"Key":  "header.Idempotency-Key",
 	// of none
 	"": "body",
-}
-
-// itemLocations are the members of an item's definition.
-var itemLocations = map[string]string{
-	"ID":            "item",
-	"Stock":         "stock",
-	"QuotaPerBuyer": "quota_per_buyer",
-	"InFlightMax":   "in_flight_max",
 }
 
 // locationOf returns the place in a request of a Go field, such as body.items[0].stock of Items[0].Stock and body.stock of Item.Stock.
@@ -34,10 +24,28 @@ func locationOf(field string) string {
 		if member == "ID" {
 			return "path.item"
 		}
-		return "body." + itemLocations[member]
+		return "body." + snake(member)
 	}
 	if index, member, ok := strings.Cut(field, "]."); ok {
-		return locations["Items"] + strings.TrimPrefix(index, "Items") + "]." + itemLocations[member]
+		if member == "ID" {
+			member = "Item"
+		}
+		return "body." + snake(index) + "]." + snake(member)
 	}
-	return locations[field]
+	if at, ok := locations[field]; ok {
+		return at
+	}
+	return "body." + snake(field)
+}
+
+// snake returns the name in JSON of a Go field: quota_per_buyer of QuotaPerBuyer.
+func snake(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }

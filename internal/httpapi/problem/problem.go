@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // Problem is the body of every answer that is an error (RFC 9457).
@@ -26,7 +27,7 @@ type Problem struct {
 	Free             *int           `json:"free,omitempty" doc:"not_enough: units left"`
 	OrderID          string         `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
 	Position         int            `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
-	Room             string         `json:"room,omitempty" pattern:"^/v1/rooms/[a-z0-9-]{1,64}$" doc:"turn_required: where the waiting room is"`
+	Room             RoomLink       `json:"room,omitempty" doc:"turn_required: where the waiting room is"`
 	PollAfterMS      *int64         `json:"poll_after_ms,omitempty" doc:"not_your_turn: when to read the place again; 0: its state is final"`
 	Challenge        *ChallengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
 	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused, of those that are public"`
@@ -76,8 +77,18 @@ func (k *Kind) problem() *Problem {
 	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, RetryAfter: k.Retry}
 }
 
-// RoomPath returns the path of a waiting room, as Problem.Room has it.
-func RoomPath(name string) string { return "/v1/rooms/" + name }
+// A RoomLink is the path of a waiting room.
+type RoomLink string
+
+const rooms = "/v1/rooms/"
+
+// RoomPath returns the path of a waiting room.
+func RoomPath(name string) RoomLink { return RoomLink(rooms + name) }
+
+// Schema implements huma.SchemaProvider.
+func (RoomLink) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Pattern: "^" + rooms + strings.TrimPrefix(names.RoomOrLanePattern, "^")}
+}
 
 // Encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) Encoded() ([]byte, error) {

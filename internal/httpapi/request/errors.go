@@ -49,7 +49,7 @@ func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
 		r.Header["Retry-After"] = []string{strconv.FormatInt(response.CeilSeconds(p.RetryAfter), 10)}
 	}
 	if p.Room != "" {
-		r.Header["Link"] = []string{"<" + p.Room + `>; rel="related"`}
+		r.Header["Link"] = []string{"<" + string(p.Room) + `>; rel="related"`}
 	}
 	if p.Status == http.StatusUnauthorized {
 		r.Header["Www-Authenticate"] = []string{"Bearer"}

@@ -94,7 +94,7 @@ type RoomDefinition struct {
 
 // LaneDefinition is a lane of a RoomDefinition.
 type LaneDefinition struct {
-	Lane  string `json:"lane" doc:"1 to 64 of a-z, 0-9 and -"`
+	Lane  string `json:"lane" doc:"Of a-z, 0-9 and -"`
 	Share int    `json:"share" minimum:"1" maximum:"100" doc:"A weight: while people wait in two lanes, their turns are in the ratio of their shares"`
 	Tier  string `json:"tier,omitempty" doc:"Only callers of this tier may join. Default: everybody"`
 }

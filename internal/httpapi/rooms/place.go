@@ -219,7 +219,7 @@ func (h *Visitors) Join(ctx context.Context, in *joinInput) (*placeOutput, error
 	if err != nil {
 		return nil, err
 	}
-	if out.Location = problem.RoomPath(in.Room) + "/place"; place.Created {
+	if out.Location = string(problem.RoomPath(in.Room)) + "/place"; place.Created {
 		out.Status = http.StatusCreated
 	}
 	return out, nil

@@ -11,6 +11,16 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
+// OrderRequest is what a buyer asks for.
+type OrderRequest struct {
+	Item     string `json:"item" doc:"Name of the item"`
+	Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
+}
+
+func (r *OrderRequest) of(sale, user, key string) orders.Request {
+	return orders.Request{Sale: sale, Item: r.Item, Quantity: r.Quantity, User: user, Key: key}
+}
+
 type orderInput struct {
 	ID     string        `path:"id" doc:"Id of the order"`
 	WaitMS int64         `query:"wait_ms" minimum:"0" maximum:"30000" doc:"How long to wait for the status to differ from while"`

@@ -93,12 +93,6 @@ type placeInput struct {
 	Body    OrderRequest
 }
 
-// OrderRequest is what a buyer asks for.
-type OrderRequest struct {
-	Item     string `json:"item" doc:"Name of the item"`
-	Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
-}
-
 type placeOutput struct {
 	Location   string `header:"Location"`
 	RetryAfter string `header:"Retry-After" doc:"Whole seconds; poll_after_ms is finer"`
@@ -135,10 +129,7 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	if in.Key, err = unquoted(in.Key); err != nil {
 		return nil, err
 	}
-	attempt, err := h.Orders.Prepare(orders.Request{
-		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
-		User: r.Caller.User, Key: in.Key,
-	})
+	attempt, err := h.Orders.Prepare(in.Body.of(in.Sale, r.Caller.User, in.Key))
 	if err != nil {
 		return nil, err
 	}

@@ -10,25 +10,6 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-// Orders and dead letters are read as one: the columns of an order, and the payload of a dead letter, which has the rest.
-const (
-	orderColumns  = `order_id, status, sale, item, buyer, quantity, units, reason, accepted_at, confirmed_at, pay_before, CAST(NULL AS bytea) AS payload`
-	letterColumns = `order_id, 'accepted', sale, item, '', 0, {no units}, '', created_at, CAST(NULL AS timestamptz), CAST(NULL AS timestamptz), payload`
-)
-
-// scanOrder reads orderColumns or letterColumns.
-func scanOrder(row sqldb.Row) (o orders.Order, err error) {
-	var letter []byte
-	if err := row.Scan((*[16]byte)(&o.ID), &o.Status, &o.Sale, &o.Item, &o.Buyer, &o.Quantity, &o.Units, &o.Reason,
-		(*sqldb.Time)(&o.AcceptedAt), (*sqldb.Time)(&o.ConfirmedAt), (*sqldb.Time)(&o.PayBefore), &letter); err != nil || letter == nil {
-		return o, err
-	}
-	if r, err := orders.ParseReservation(letter); err == nil {
-		return r.Accepted(), nil
-	}
-	return o, nil // the payload is damaged: an accepted order of which nothing else is known
-}
-
 // UUIDs converts ids to what package sqldb takes.
 func UUIDs(ids []orders.ID) [][16]byte {
 	raw := make([][16]byte, len(ids))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -25,9 +26,7 @@ import (
 )
 
 const (
-	maxUser   = 255 // characters
-	maxKey    = 255
-	minSecret = 22 // of a key that identifies its buyer: 128 random bits in base64
+	minSecret = 22 // characters of a key that identifies its buyer: 128 random bits in base64
 
 	retryCapacity = time.Second // in-flight orders are committed within moments
 )
@@ -36,9 +35,7 @@ const (
 type Attempt struct {
 	reserver   *Reserver
 	cachedItem *catalog.Item
-	quantity   int
-	user       string
-	buyer, key string // hashes; key is empty without an Idempotency-Key
+	wanted     orders.Reservation // without id and epoch; KeyHash is empty without an Idempotency-Key
 }
 
 // Reserver decides requests for orders.
@@ -83,22 +80,16 @@ func (rs *Reserver) Prepare(req orders.Request) (*Attempt, error) {
 	if !ok {
 		return nil, orders.ErrUnknownItem
 	}
-	if req.Quantity < 1 || req.Quantity > orders.MaxQuota {
-		return nil, failure.At(orders.ErrInvalid, "Quantity", "is %d, and must be from 1 to %d", req.Quantity, orders.MaxQuota)
-	}
-	if err := core.Printable("Key", req.Key, maxKey); err != nil {
+	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	if err := core.Printable("User", req.User, maxUser); err != nil {
-		return nil, err
-	}
-	a := &Attempt{reserver: rs, cachedItem: ci, quantity: req.Quantity, user: req.User}
+	a := &Attempt{reserver: rs, cachedItem: ci, wanted: req.Reservation()}
 	if req.Key != "" {
-		a.key = core.HashOf(sale.Salt, core.HashKey, req.Key)
+		a.wanted.KeyHash = core.HashOf(sale.Salt, core.HashKey, req.Key)
 	}
 	switch {
 	case req.User != "":
-		a.buyer = core.HashOf(sale.Salt, core.HashUser, req.User)
+		a.wanted.BuyerHash = core.HashOf(sale.Salt, core.HashUser, req.User)
 		if req.Key == "" && ci.Item.QuotaPerBuyer > 1 {
 			return nil, orders.ErrKeyRequired
 		}
@@ -110,9 +101,9 @@ func (rs *Reserver) Prepare(req orders.Request) (*Attempt, error) {
 		// An anonymous request: only the key distinguishes buyers, and whoever has it has the order.
 		if n := utf8.RuneCountInString(req.Key); n < minSecret {
 			return nil, failure.At(orders.ErrInvalid, "Key", "has %d characters, and without a user must have %d to %d that cannot be guessed, "+
-				"such as a random UUID: whoever has the key has the order", n, minSecret, maxKey)
+				"such as a random UUID: whoever has the key has the order", n, minSecret, orders.MaxKey)
 		}
-		a.buyer = a.key
+		a.wanted.BuyerHash = a.wanted.KeyHash
 	}
 	return a, nil
 }
@@ -124,14 +115,14 @@ func (a *Attempt) Screen() (out orders.Outcome, decided bool) {
 		switch {
 		case what == ledger.Committed, what == ledger.Pending && !(a.reserver.reader.JustAccepted(o) && a.promised()):
 			return orders.Outcome{}, false
-		case o.Quantity != a.quantity:
+		case o.Quantity != a.wanted.Quantity:
 			return orders.Outcome{Reason: orders.ReasonKeyReused, Order: o}, true
 		}
 		return orders.Outcome{Order: o, Replayed: true}, true
 	}
 	now, known := a.reserver.Clock.Now()
 	g := a.cachedItem.Snapshot.Load()
-	if !known || a.cachedItem.Holds(a.buyer) {
+	if !known || a.cachedItem.Holds(a.wanted.BuyerHash) {
 		return orders.Outcome{}, false
 	}
 	reason, wait := catalog.Refusal(&a.cachedItem.Sale.Sale, g, now)
@@ -197,11 +188,9 @@ func (a *Attempt) decide(ctx context.Context, mode Mode) (out orders.Outcome, er
 	c := &reserveCall{
 		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(rs.Timeout),
 		from: trace.SpanContextFromContext(ctx),
-		r: orders.Reservation{
-			ID: rs.sales.Catalog.Load().IDs.New(at, ci.Item.Number), Epoch: ci.Sale.Epoch, Sale: ci.Sale.ID, Item: ci.Item.ID,
-			Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
-		},
+		r:    a.wanted,
 	}
+	c.r.ID, c.r.Epoch = rs.sales.Catalog.Load().IDs.New(at, ci.Item.Number), ci.Sale.Epoch
 	if until, ok := ctx.Deadline(); ok && until.Before(c.deadline) {
 		c.deadline = until
 	}
@@ -232,11 +221,11 @@ func (a *Attempt) decide(ctx context.Context, mode Mode) (out orders.Outcome, er
 // have given the buyer another order.
 func (a *Attempt) recall(ctx context.Context) (out orders.Outcome, ok bool, err error) {
 	o, what, known := a.reserver.ledger.Held(a.identity())
-	if !known || o.Quantity != a.quantity {
+	if !known || o.Quantity != a.wanted.Quantity {
 		return orders.Outcome{}, false, nil
 	}
 	switch stored, err := a.reserver.reader.Stored(ctx, o.ID); {
-	case err == nil && (stored.Status.OwnsUnits() || a.key != ""): // otherwise Redis decides whether the buyer may order again
+	case err == nil && (stored.Status.OwnsUnits() || a.wanted.KeyHash != ""): // otherwise Redis decides whether the buyer may order again
 		out, err = a.replayed(stored)
 		return out, true, err
 	case errors.Is(err, orders.ErrUnknownOrder) && what == ledger.Pending:
@@ -255,12 +244,15 @@ func (a *Attempt) promised() bool {
 }
 
 func (a *Attempt) identity() ledger.Identity {
-	return ledger.Identity{Item: a.cachedItem.Item.Number, Buyer: a.buyer, Key: a.key}
+	return ledger.Identity{Item: a.cachedItem.Item.Number, Buyer: a.wanted.BuyerHash, Key: a.wanted.KeyHash}
 }
 
-// decodeRefusal decodes the rest of a refusal.
+// decodeRefusal decodes the rest of a refusal. Most reasons have none.
 func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (orders.Outcome, error) {
 	out := orders.Outcome{Reason: orders.Reason(word)}
+	if !slices.Contains(orders.Refusals, out.Reason) {
+		return orders.Outcome{}, fmt.Errorf("%w: reserve replied %.40q", orders.ErrUnavailable, word)
+	}
 	switch out.Reason {
 	case orders.ReasonKeyReused, orders.ReasonQuotaPerBuyer:
 		if out.Reason == orders.ReasonQuotaPerBuyer {
@@ -282,11 +274,8 @@ func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (or
 		out.RetryAfter = retryCapacity
 	case orders.ReasonNotEnough:
 		out.Free = free
-	case orders.ReasonSoldOut, orders.ReasonPaused, orders.ReasonEnded:
 	case orders.ReasonTurnRequired:
 		out.Room = a.cachedItem.Item.Room
-	default:
-		return orders.Outcome{}, fmt.Errorf("%w: reserve replied %.40q", orders.ErrUnavailable, word)
 	}
 	switch out.Reason {
 	case orders.ReasonNotStarted, orders.ReasonSoldOut, orders.ReasonPaused, orders.ReasonEnded:
@@ -303,7 +292,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, erro
 	}
 	o, err := a.reserver.reader.Stored(ctx, id)
 	if errors.Is(err, orders.ErrUnknownOrder) {
-		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.user).String()))
+		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.wanted.Buyer).String()))
 		return orders.Outcome{}, fmt.Errorf("%w: the order is nowhere", orders.ErrUnavailable)
 	} else if err != nil {
 		return orders.Outcome{}, err
@@ -314,7 +303,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, erro
 // replayed returns an order in its current state.
 func (a *Attempt) replayed(o orders.Order) (orders.Outcome, error) {
 	a.reserver.ledger.Learn(a.identity(), o)
-	if !o.Status.OwnsUnits() && a.key == "" {
+	if !o.Status.OwnsUnits() && a.wanted.KeyHash == "" {
 		return orders.Outcome{}, fmt.Errorf("%w: the order has ended, and its buyer is about to be free to order again", orders.ErrUnavailable)
 	}
 	return orders.Outcome{Order: o, Replayed: true}, nil
