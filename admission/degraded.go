@@ -10,7 +10,9 @@ import (
 )
 
 // decideDegraded decides without the store, which failed with cause.
-func (g *Gate) decideDegraded(ctx context.Context, call store.Call, p *plan, verdicts []Verdict, set *rules.Set, cause error) (Decision, error) {
+func (g *Gate) decideDegraded(
+	ctx context.Context, call store.Call, p *plan, verdicts []Verdict, set *rules.Set, cause error,
+) (Decision, error) {
 	// A cost above the limit and a direct rule need no store, unless an earlier rule could be the first to refuse. A refusal by them is
 	// not counted in any rule. In mode Add the request has already happened, so it is counted.
 	first := slices.IndexFunc(verdicts, func(v Verdict) bool { return !v.Admitted && !v.Shadow })

@@ -161,7 +161,8 @@ func (c *denyCache) drain() (denials []*denial, tallies []store.Tally) {
 	c.mu.Unlock()
 	for _, d := range denials {
 		t := d.tally
-		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), store.MaxLimit+1)), int(min(d.units.Swap(0), store.MaxLimit+1)) // fits, and is above every limit
+		// fits, and is above every limit
+		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), store.MaxLimit+1)), int(min(d.units.Swap(0), store.MaxLimit+1))
 		tallies = append(tallies, t)
 	}
 	return denials, tallies

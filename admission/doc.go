@@ -7,9 +7,9 @@
 //
 // # Model
 //
-// Rules are built in Go, with [Rules], or read from a file, with rules.Load. A rule has a name, conditions that select requests, the subject that it counts (a user, an address, …),
-// the number of units that the subject may take in a window of time, and the action on excess. A [Gate] finds the rules that match a
-// [Request] and asks its store about all of their windows in one call:
+// Rules are built in Go, with [Rules], or read from a file, with rules.Load. A rule has a name, conditions that select requests,
+// the subject that it counts (a user, an address, …), the number of units that the subject may take in a window of time, and the
+// action on excess. A [Gate] finds the rules that match a [Request] and asks its store about all of their windows in one call:
 //
 //	Request ─ bans ─ rules match ─ deny cache ─> Tally, Tally, … ─ Store.Decide ─> Count, Count, … ─ strongest wins ─> Decision
 //	          └──── in the process: no round trip ────┘             └ one script for each slot ┘
@@ -45,11 +45,12 @@
 // # When Redis is lost
 //
 // A decision takes at most Options.Timeout, whatever Redis does. After five consecutive failures the gate tries the store at most
-// once every 500 ms. Each rule chooses what happens while the store is unavailable: with `on_store_error: open`, the default, the request is
-// admitted and the decision is Degraded; with `local` it is counted in this process, against its share of the limit; if any matching rule
-// is `closed`, the result is ErrUnavailable. A limit of 0, a cost above the limit and a ban are refused in any case, because they need no
-// store. A store whose reply came too late may have counted the request. It never counts a request twice, because nothing is sent again.
+// once every 500 ms. Each rule chooses what happens while the store is unavailable: with `on_store_error: open`, the default, the
+// request is admitted and the decision is Degraded; with `local` it is counted in this process, against its share of the limit;
+// if any matching rule is `closed`, the result is ErrUnavailable. A limit of 0, a cost above the limit and a ban are refused in
+// any case, because they need no store. A store whose reply came too late may have counted the request. It never counts a request
+// twice, because nothing is sent again.
 //
-// If Redis restarts empty, the counts are lost: a subject may then use its limit once more in the current window. The processes restore the bans
-// that they hold. A memorystore.Store loses its data with its process.
+// If Redis restarts empty, the counts are lost: a subject may then use its limit once more in the current window. The processes
+// restore the bans that they hold. A memorystore.Store loses its data with its process.
 package admission

@@ -40,7 +40,8 @@ func (p *plan) fill(by func(*rules.Plan, *Request) error, req *Request) error {
 // directVerdict returns the verdict of a direct rule.
 func directVerdict(r *rules.Effect) Verdict {
 	v := Verdict{
-		Rule: r.Name, Algorithm: rules.Direct, Limit: rules.Unlimited, Remaining: rules.Unlimited, Shadow: r.Shadow, Public: r.Public, Action: r.Direct,
+		Rule: r.Name, Algorithm: rules.Direct, Limit: rules.Unlimited, Remaining: rules.Unlimited, Shadow: r.Shadow, Public: r.Public,
+		Action:   r.Direct,
 		Admitted: r.Direct == rules.Allow,
 	}
 	switch r.Direct {

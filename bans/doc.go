@@ -23,6 +23,6 @@
 //
 // # When Redis is lost
 //
-// The known bans stay in force. New orders of rules are queued, up to a thousand, and an operator's order returns [ErrUnavailable]. If Redis
-// has lost its data, the processes restore the bans that they hold.
+// The known bans stay in force. New orders of rules are queued, up to a thousand, and an operator's order returns
+// [ErrUnavailable]. If Redis has lost its data, the processes restore the bans that they hold.
 package bans

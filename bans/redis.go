@@ -15,7 +15,8 @@ var (
 	//go:embed bans.lua
 	files embed.FS
 
-	bansScript = redisscript.New("bans exchange", redisscript.Join(files, "try", "bans"), "HEXISTS", "HGET", "HGETALL", "HLEN", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE")
+	bansScript = redisscript.New("bans exchange", redisscript.Join(files, "try", "bans"), "HEXISTS", "HGET", "HGETALL", "HLEN", "ZCARD",
+		"ZRANGE", "ZRANGEBYSCORE", "ZSCORE")
 )
 
 // A RedisStore keeps bans in Redis 6.2 or newer. Make it with NewRedisStore; it is safe for concurrent use.

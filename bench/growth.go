@@ -79,7 +79,8 @@ func (r *run) growth(ctx context.Context) error {
 		}
 	}
 	r.keep("growth", turns)
-	tab := newTable("", "admitted/s", "÷ first", "committed/s", "API µs", "worker µs", "Redis µs", "Postgres µs", "sum µs an order", "÷ first", "orders a transaction")
+	tab := newTable("", "admitted/s", "÷ first", "committed/s", "API µs", "worker µs", "Redis µs", "Postgres µs", "sum µs an order",
+		"÷ first", "orders a transaction")
 	of := func(i int, value func(orderTurn) float64) (values []float64) {
 		for _, t := range turns[i] {
 			values = append(values, value(t))
@@ -88,11 +89,13 @@ func (r *run) growth(ctx context.Context) error {
 	}
 	admitted, sum := func(t orderTurn) float64 { return t.Admitted }, func(t orderTurn) float64 { return t.Sum }
 	for i, g := range settings {
-		cells := []string{g.name, whole(median(of(i, admitted))), quotient(of(i, admitted), of(0, admitted)), whole(median(of(i, func(t orderTurn) float64 { return t.Committed })))}
+		cells := []string{g.name, whole(median(of(i, admitted))), quotient(of(i, admitted), of(0, admitted)),
+			whole(median(of(i, func(t orderTurn) float64 { return t.Committed })))}
 		for _, process := range []string{"API", "worker", "Redis", "Postgres"} {
 			cells = append(cells, whole(median(of(i, func(t orderTurn) float64 { return t.CPU[process] }))))
 		}
-		cells = append(cells, whole(median(of(i, sum))), quotient(of(i, sum), of(0, sum)), one(median(of(i, func(t orderTurn) float64 { return t.PerCommit }))))
+		cells = append(cells, whole(median(of(i, sum))), quotient(of(i, sum), of(0, sum)),
+			one(median(of(i, func(t orderTurn) float64 { return t.PerCommit }))))
 		tab.add(cells...)
 	}
 	r.print(tab, fmt.Sprintf("Growth: peaks of %v, %d rounds", r.size.growth, r.size.growthRounds))

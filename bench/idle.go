@@ -28,7 +28,8 @@ func (r *run) atRest(ctx context.Context) error {
 	}
 	for _, st := range r.stacks {
 		if st.Own() {
-			all = append(all, resting{fmt.Sprintf("%s, %d sales", st.Name, r.size.idleSales), st, r.size.idleSales}, resting{st.Embedded().Name, st.Embedded(), 1})
+			all = append(all, resting{fmt.Sprintf("%s, %d sales", st.Name, r.size.idleSales), st, r.size.idleSales},
+				resting{st.Embedded().Name, st.Embedded(), 1})
 		}
 	}
 	tab := newTable("% of a core", "API", "worker", "Redis", "Postgres", "Redis commands/s")

@@ -213,7 +213,8 @@ func (s *shop) lastEvent(ctx context.Context) (seq int64, err error) {
 func (s *shop) feed(ctx context.Context, after, n int64) error {
 	cursor := fmt.Sprint(after)
 	for got := int64(0); got < n; {
-		status, answer, err := stack.Call(ctx, "GET", fmt.Sprintf("http://%s/v1/order-events?after=%s&limit=%d", s.Internal(), cursor, feedPage), "")
+		status, answer, err := stack.Call(ctx, "GET",
+			fmt.Sprintf("http://%s/v1/order-events?after=%s&limit=%d", s.Internal(), cursor, feedPage), "")
 		if err != nil || status != 200 {
 			return errors.Join(fmt.Errorf("answer %d: %.200s", status, answer), err)
 		}

@@ -106,8 +106,10 @@ func parse(args []string, out io.Writer) (*run, error) {
 	flags.BoolVar(&r.fsync, "fsync", false, "have Postgres flush its log with each commit")
 	flags.BoolVar(&r.tuned, "tuned", false, "have orders measure a handmade stack as well whose worker writes an order with one statement")
 	flags.StringVar(&r.json, "json", "", "file to write all figures to")
-	only := flags.String("only", "", "tables to show, of orders, lives, refusals, idle, overload, growth, room, exact, redis, denials, memory, bytes, flat, semaphore (default all)")
-	chosen := flags.String("contenders", "", "regular expression for the names of contenders, or of settings of growth, beside the first of each table")
+	only := flags.String("only", "", "tables to show, of orders, lives, refusals, idle, overload, growth, room, exact, redis, denials, "+
+		"memory, bytes, flat, semaphore (default all)")
+	chosen := flags.String("contenders", "",
+		"regular expression for the names of contenders, or of settings of growth, beside the first of each table")
 	flags.StringVar(&r.cpuProfile, "cpuprofile", "", "write a profile of each contender's first turn to files that begin so")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -309,7 +309,8 @@ func (r *run) redisTable(title string, turns []orderTurn, of func(orderTurn) ([]
 	for _, name := range names {
 		s := sum[name]
 		if us := float64(s.Took.Microseconds()) / float64(max(1, orders)); us >= 0.5 {
-			tab.add(name, fmt.Sprintf("%.2f", float64(s.Calls)/float64(max(1, orders))), one(float64(s.Took.Microseconds())/float64(max(1, s.Calls))), one(us))
+			tab.add(name, fmt.Sprintf("%.2f", float64(s.Calls)/float64(max(1, orders))),
+				one(float64(s.Took.Microseconds())/float64(max(1, s.Calls))), one(us))
 		}
 	}
 	r.print(tab, title)

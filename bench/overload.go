@@ -44,7 +44,8 @@ func (r *run) overload(ctx context.Context) error {
 		}
 	}
 	r.keep("overload", turns)
-	tab := newTable("", "APIs", "best/s", "came", "Retry-After", "admitted/s", "÷ best", "admitted in the end", "lost answers a buyer", "p50", "p99", "longest Retry-After")
+	tab := newTable("", "APIs", "best/s", "came", "Retry-After", "admitted/s", "÷ best", "admitted in the end", "lost answers a buyer",
+		"p50", "p99", "longest Retry-After")
 	for _, t := range turns {
 		honoured := "honoured"
 		if t.Impatient {
@@ -71,7 +72,8 @@ func (r *run) overloadOf(ctx context.Context, st *stack.Stack, apis int) (turns 
 		for _, impatient := range []bool{false, true} {
 			c := s.crowd(1)
 			rush := crowd.Rush{
-				Addrs: s.Addrs(), Connections: 4 * most, Request: c.Request, PerSecond: times * normal.Admitted, Length: r.size.overload, Impatient: impatient,
+				Addrs: s.Addrs(), Connections: 4 * most, Request: c.Request, PerSecond: times * normal.Admitted, Length: r.size.overload,
+				Impatient: impatient,
 			}
 			res := rush.Run(ctx)
 			before := s.orders
@@ -82,7 +84,8 @@ func (r *run) overloadOf(ctx context.Context, st *stack.Stack, apis int) (turns 
 			turns = append(turns, overloadTurn{
 				Stack: st.Name, APIs: apis, Best: normal.Admitted, Times: times, Impatient: impatient,
 				Pace: float64(res.During) / r.size.overload.Seconds(), Share: float64(res.Admitted) / float64(max(1, res.Buyers)),
-				Lost: float64(res.Lost) / float64(max(1, res.Buyers)), P50: res.Quantile(50), P99: res.Quantile(99), Longest: res.Longest, Orders: s.orders - before,
+				Lost: float64(res.Lost) / float64(max(1, res.Buyers)), P50: res.Quantile(50), P99: res.Quantile(99), Longest: res.Longest,
+				Orders: s.orders - before,
 			})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// The case that NudgeOn publishes of its waiting room: visitors join and read their place, and one of ten joins again, over 32 connections to
-// four processes.
+// The case that NudgeOn publishes of its waiting room: visitors join and read their place, and one of ten joins again, over 32
+// connections to four processes.
 const (
 	roomAPIs        = 4
 	roomConnections = 32
@@ -74,7 +74,8 @@ func (r *run) rooms(ctx context.Context) error {
 		sums = append(sums, sum)
 	}
 	tab.add("all", "", fmt.Sprintf("%.2f", median(sums)), "", "", "", "")
-	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections, roomAPIs, r.size.rounds))
+	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections,
+		roomAPIs, r.size.rounds))
 	status := contestant{"status of a place (200)", running.APIs[0], http.StatusOK, func(i int64) []byte { return read(i % r.size.visitors) }}
 	if err := r.besideBare(ctx, "room status", "The status of somebody who waits, with the token", read(0), []contestant{status}); err != nil {
 		return err
@@ -87,12 +88,14 @@ func (r *run) rooms(ctx context.Context) error {
 func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string) (calls []roomCall, read func(i int64) []byte, err error) {
 	path := "/v1/rooms/" + name
 	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+running.Internal()+path, fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, starts))
+	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+running.Internal()+path,
+		fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, starts))
 	if err != nil || status != http.StatusCreated {
 		return nil, nil, errors.Join(fmt.Errorf("PUT %s: %d %s", path, status, answer), err)
 	}
 	tokens := make([]string, r.size.visitors)
-	send := func(call string, want int, n int64, request func(i int64) []byte, answered func(i int64, a crowd.Answer, at time.Time)) (roomCall, error) {
+	send := func(call string, want int, n int64, request func(i int64) []byte,
+		answered func(i int64, a crowd.Answer, at time.Time)) (roomCall, error) {
 		c := &crowd.Crowd{Addrs: running.Addrs(), Connections: roomConnections, Request: request, Answered: answered}
 		res := c.Exactly(ctx, n)
 		if res.Statuses[want] != n {
@@ -107,13 +110,15 @@ func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string)
 		return crowd.Request(http.MethodGet, path+"/place", "", "X-User-ID", user(i), "X-Place-Token", tokens[i])
 	}
 	calls = make([]roomCall, len(roomCalls))
-	if calls[0], err = send(roomCalls[0], http.StatusCreated, r.size.visitors, join, func(i int64, a crowd.Answer, _ time.Time) { tokens[i] = tokenIn(a.Body) }); err != nil {
+	if calls[0], err = send(roomCalls[0], http.StatusCreated, r.size.visitors, join,
+		func(i int64, a crowd.Answer, _ time.Time) { tokens[i] = tokenIn(a.Body) }); err != nil {
 		return nil, nil, err
 	}
 	if calls[1], err = send(roomCalls[1], http.StatusOK, r.size.visitors, read, nil); err != nil {
 		return nil, nil, err
 	}
-	calls[2], err = send(roomCalls[2], http.StatusOK, max(1, r.size.visitors/roomAgain), func(i int64) []byte { return join(i * roomAgain) }, nil)
+	calls[2], err = send(roomCalls[2], http.StatusOK, max(1, r.size.visitors/roomAgain), func(i int64) []byte { return join(i * roomAgain) },
+		nil)
 	return calls, read, err
 }
 

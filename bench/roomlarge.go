@@ -51,11 +51,13 @@ func (r *run) largeRoom(ctx context.Context) error {
 	for n := int64(0); n < r.size.places; {
 		last := min(n+largePart, r.size.places)
 		if _, err := db.Exec(ctx, `INSERT INTO waiting_places (room, seq, lane, lane_seq, subject, account, quantity, joined_at)
-			SELECT $1, n, '', n, md5(n::text), 'user-' || n, 1, 1 FROM generate_series($2::bigint, $3::bigint) AS n`, largeName, n+1, last); err != nil {
+			SELECT $1, n, '', n, md5(n::text), 'user-' || n, 1, 1 FROM generate_series($2::bigint, $3::bigint) AS n`, largeName, n+1,
+			last); err != nil {
 			return err
 		}
 		tail := fmt.Sprintf(`[{"joined":%d,"gathered":%d}]`, last, last)
-		if _, err := db.Exec(ctx, `UPDATE waiting_tails SET joined = $2, gathered = $2, lanes = $3 WHERE room = $1`, largeName, last, tail); err != nil {
+		if _, err := db.Exec(ctx, `UPDATE waiting_tails SET joined = $2, gathered = $2, lanes = $3 WHERE room = $1`, largeName, last,
+			tail); err != nil {
 			return err
 		}
 		n = last
@@ -102,9 +104,11 @@ func (r *run) largeRoom(ctx context.Context) error {
 	}
 	room.Redis = after - before
 	r.keep("large room", room)
-	tab := newTable("places", "s until they are drawn", "API % of a core", "Postgres % of a core", "Redis % of a core", "API MB", "at its peak", "Redis MB more")
+	tab := newTable("places", "s until they are drawn", "API % of a core", "Postgres % of a core", "Redis % of a core", "API MB",
+		"at its peak", "Redis MB more")
 	mb := func(bytes int64) string { return one(float64(bytes) / 1e6) }
-	tab.add(whole(float64(room.Places)), fmt.Sprintf("%.2f", room.Drawn.Seconds()), one(room.CPU["API"]), one(room.CPU["Postgres"]), one(room.CPU["Redis"]),
+	tab.add(whole(float64(room.Places)), fmt.Sprintf("%.2f", room.Drawn.Seconds()), one(room.CPU["API"]), one(room.CPU["Postgres"]),
+		one(room.CPU["Redis"]),
 		mb(room.Memory), mb(room.PeakMemory), mb(room.Redis))
 	r.print(tab, fmt.Sprintf("A large waiting room that gives %d turns a minute, without requests", largeRate))
 	return nil

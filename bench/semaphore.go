@@ -38,7 +38,8 @@ func (r *run) semaphores(ctx context.Context) error {
 		if err := few.show(ctx, title, trial{contenders: contenders, limit: permits, subjects: 1, sample: 1}); err != nil {
 			return err
 		}
-		fmt.Fprintf(r.out, "\nMost that held a permit at once: %d, %d, %d and %d.\n", most[0].Load(), most[1].Load(), most[2].Load(), most[3].Load())
+		fmt.Fprintf(r.out, "\nMost that held a permit at once: %d, %d, %d and %d.\n", most[0].Load(), most[1].Load(), most[2].Load(),
+			most[3].Load())
 	}
 	if err := r.handOver(ctx); err != nil {
 		return err
@@ -265,7 +266,8 @@ func (r *run) handOver(ctx context.Context) error {
 		if err := held.Release(); err != nil {
 			return err
 		}
-		tab.add(way.name, strconv.Itoa(n), short(time.Duration(hist.ValueAtQuantile(50))), short(time.Duration(hist.ValueAtQuantile(99))), short(time.Duration(hist.Max())))
+		tab.add(way.name, strconv.Itoa(n), short(time.Duration(hist.ValueAtQuantile(50))), short(time.Duration(hist.ValueAtQuantile(99))),
+			short(time.Duration(hist.Max())))
 	}
 	r.print(tab, "From the call of Release to the return of the next one's Acquire")
 	return ctx.Err()

@@ -30,13 +30,14 @@
 //
 // # Escalation
 //
-// allow → challenge → delay → deny → ban of the address; a device token can be revoked. The strongest exceeded rule decides. No rule denies a name, because any stranger
-// could then lock out its owner. A delay of a name applies to addresses with two failures for it in a day. These
-// addresses share one attempt per delay. An attempt from any other address only has to solve the CAPTCHA. Failures during a denial are not counted, so that it ends.
+// allow → challenge → delay → deny → ban of the address; a device token can be revoked. The strongest exceeded rule decides. No
+// rule denies a name, because any stranger could then lock out its owner. A delay of a name applies to addresses with two
+// failures for it in a day. These addresses share one attempt per delay. An attempt from any other address only has to solve the
+// CAPTCHA. Failures during a denial are not counted, so that it ends.
 //
 // A success issues a device token, to be kept in a cookie, which is valid for the same factor of the same name. Its holder is subject
-// only to the token's own counter and to bans: while the name is attacked from a thousand addresses, its owner can still log in. By the default
-// rules five consecutive failures revoke the token; its holder is then treated like any other client.
+// only to the token's own counter and to bans: while the name is attacked from a thousand addresses, its owner can still log in.
+// By the default rules five consecutive failures revoke the token; its holder is then treated like any other client.
 //
 // # Invariants
 //

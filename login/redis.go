@@ -16,8 +16,9 @@ var files embed.FS
 var (
 	welcomeScript = redisscript.New("login welcome", redisscript.Join(files, "lua/welcome"))
 	rulesScript   = redisscript.New("login run", redisscript.Join(files, "lua/prelude", "lua/rules", "lua/run"))
-	lookScript    = redisscript.New("login look", `local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
-	dropScript    = redisscript.New("login drop", `return redis.call('DEL', unpack(KEYS))`)
+	lookScript    = redisscript.New("login look",
+		`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
+	dropScript = redisscript.New("login drop", `return redis.call('DEL', unpack(KEYS))`)
 )
 
 const (

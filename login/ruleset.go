@@ -30,19 +30,23 @@ const (
 	hour   = 60 * 60 * second
 	day    = 24 * hour
 
-	settleWithin = 30 * second  // a reserved attempt that is not settled by then has failed
-	holdFor      = second       // delay for attempts that wait for pending ones
-	pairMemory   = day          // how long failures of an address at a delayed name are remembered
-	networkTries = 8            // pending or failed units of an IPv6 network, from which on none of its addresses counts as new to a name: addresses in it are free
-	ownTries     = 2            // attempts of an address at a name before the name's delay applies to it: one typing error does not delay the owner
-	streakMemory = 30 * day     // maximum for which consecutive failures are remembered: an hour for each, because most are of names that do not exist
+	settleWithin = 30 * second // a reserved attempt that is not settled by then has failed
+	holdFor      = second      // delay for attempts that wait for pending ones
+	pairMemory   = day         // how long failures of an address at a delayed name are remembered
+	// pending or failed units of an IPv6 network, from which on none of its addresses counts as new to a name: addresses in it are free
+	networkTries = 8
+	// attempts of an address at a name before the name's delay applies to it: one typing error does not delay the owner
+	ownTries = 2
+	// maximum for which consecutive failures are remembered: an hour for each, because most are of names that do not exist
+	streakMemory = 30 * day
 	maxRuleData  = 100          // per state; above it, data of rules that are unknown here is dropped
 	recordLife   = 60 * second  // of the recorded answer to an attempt with an id
 	settledLife  = 120 * second // of the recorded answer to a settlement; later ones are too late anyway
 	lapseWithin  = 2 * second   // see ruleSet.lapses
 )
 
-// An action is what happens to an attempt: in order of strength, numbered as in the script. An active ban or revocation takes effect elsewhere.
+// An action is what happens to an attempt: in order of strength, numbered as in the script. An active ban or revocation takes
+// effect elsewhere.
 type action int
 
 const (

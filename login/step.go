@@ -146,7 +146,8 @@ func (s *Step) problem() string {
 	case s.Consecutive && (s.Count == CountIP || s.Count == CountNetwork):
 		return "failures of an address do not come in a row: somebody else's success would end it. Give it a window"
 	case name && (s.Then == Deny || s.Then == Ban):
-		return "then: " + string(s.Then) + " for a name would let any stranger lock its owner out; a name is challenged or delayed, name_ip may be denied"
+		return "then: " + string(s.Then) + " for a name would let any stranger lock its owner out; a name is challenged or delayed, name_ip " +
+			"may be denied"
 	case s.Then == Ban && !address:
 		return "then: ban is for ip, names_per_ip and network"
 	case (s.Then == Revoke) != (s.Count == CountDevice):

@@ -10,7 +10,8 @@ import (
 // A description lists the parts of a database's schema, tables first.
 type description func(ctx context.Context, db *sql.DB) ([]Part, error)
 
-// describePostgres describes the tables that the search path leads to. A part that is there and has no effect gets a definition that differs.
+// describePostgres describes the tables that the search path leads to. A part that is there and has no effect gets a definition
+// that differs.
 func describePostgres(ctx context.Context, db *sql.DB) ([]Part, error) {
 	return readParts(ctx, db, `
 		WITH t AS (
@@ -46,7 +47,8 @@ func describePostgres(ctx context.Context, db *sql.DB) ([]Part, error) {
 		SELECT kind, relname, name, definition FROM part ORDER BY rank, kind DESC, relname COLLATE "C", name COLLATE "C"`)
 }
 
-// describeSQLite reads the statements that SQLite keeps of each table, index and trigger. ALTER TABLE ADD COLUMN appends to that of the table.
+// describeSQLite reads the statements that SQLite keeps of each table, index and trigger. ALTER TABLE ADD COLUMN appends to that
+// of the table.
 func describeSQLite(ctx context.Context, db *sql.DB) ([]Part, error) {
 	statements, err := readParts(ctx, db, `
 		SELECT CASE WHEN sql LIKE 'CREATE UNIQUE %' THEN 'unique index' ELSE type END, tbl_name, name, sql FROM sqlite_master
@@ -64,8 +66,8 @@ func describeSQLite(ctx context.Context, db *sql.DB) ([]Part, error) {
 	return list, err
 }
 
-// partsOfTable splits the definition of a table: (column type constraint …, …, table constraint, …) STRICT. The first part is the table, with
-// what follows the parentheses.
+// partsOfTable splits the definition of a table: (column type constraint …, …, table constraint, …) STRICT. The first part is the
+// table, with what follows the parentheses.
 func partsOfTable(table Part) []Part {
 	list := []Part{table}
 	depth, begin, quoted := 0, 0, false

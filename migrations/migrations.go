@@ -98,7 +98,8 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB, describe desc
 		if dialect == goose.DialectSQLite3 {
 			upgrade = "migrations.SQLite"
 		}
-		return fmt.Errorf("%w: it is at version %d, this program needs %d: start with MIGRATE=true, or run tidegate migrate; a Go program calls %s first",
+		return fmt.Errorf("%w: it is at version %d, this program needs %d: start with MIGRATE=true, or run tidegate migrate; a Go program "+
+			"calls %s first",
 			ErrOutdated, have, want, upgrade)
 	}
 	return complete(parts, golden, have > want)

@@ -70,7 +70,8 @@ func (d *Defect) Restore() string {
 			drop = alter + "ALTER COLUMN " + d.Name + " DROP IDENTITY; "
 		}
 		// Numbers must not be assigned again.
-		return fmt.Sprintf("%s%sALTER COLUMN %s ADD %s; SELECT setval(pg_get_serial_sequence('%s', '%[3]s'), (SELECT coalesce(max(%[3]s), 0) + 1 FROM %[5]s));",
+		return fmt.Sprintf("%s%sALTER COLUMN %s ADD %s; SELECT setval(pg_get_serial_sequence('%s', '%[3]s'), (SELECT coalesce(max(%[3]s), 0) "+
+			"+ 1 FROM %[5]s));",
 			drop, alter, d.Name, d.Definition, d.Table)
 	case "primary key", "unique", "check", "foreign key":
 		if there {

@@ -43,6 +43,6 @@ var (
 	ErrLaterVersion = fmt.Errorf("%w: written by a later version", ErrUnavailable)
 )
 
-// Error is an error whose caller needs more than its kind: errors.AsType[*orders.Error] finds it. Of an ErrInvalid, Field is that of the Definition or
-// Request, or the parameter, such as "Items[0].Stock", "Key" or "reference".
+// Error is an error whose caller needs more than its kind: errors.AsType[*orders.Error] finds it. Of an ErrInvalid, Field is that
+// of the Definition or Request, or the parameter, such as "Items[0].Stock", "Key" or "reference".
 type Error = failure.Error

@@ -192,8 +192,9 @@ func (d *Definition) Sale() (Sale, error) {
 		return Sale{}, err
 	}
 	s := Sale{
-		ID: d.ID, StartsAt: d.StartsAt.UTC().Truncate(time.Millisecond), EndsAt: d.EndsAt.UTC().Truncate(time.Millisecond), RequiresUser: !d.Anonymous,
-		Hold: max(0, cmp.Or(d.Hold, DefaultHold)), Revision: d.Revision, Items: make([]Item, len(d.Items)),
+		ID: d.ID, StartsAt: d.StartsAt.UTC().Truncate(time.Millisecond), EndsAt: d.EndsAt.UTC().Truncate(time.Millisecond),
+		RequiresUser: !d.Anonymous,
+		Hold:         max(0, cmp.Or(d.Hold, DefaultHold)), Revision: d.Revision, Items: make([]Item, len(d.Items)),
 	}
 	for i, it := range d.Items {
 		s.Items[i] = Item{

@@ -23,7 +23,8 @@ type Client struct {
 	queue redis.UniversalClient // guarded by mu
 }
 
-// Open returns a client with the settings of ParseURL. It does not connect yet, so a Redis Cluster behind one address needs redis+cluster://. The caller closes it.
+// Open returns a client with the settings of ParseURL. It does not connect yet, so a Redis Cluster behind one address needs
+// redis+cluster://. The caller closes it.
 func Open(url string) (*Client, error) {
 	opts, err := ParseURL(url)
 	if err != nil {

@@ -20,9 +20,9 @@ type Definition struct {
 	Limit int
 	// Lease is how long a permit lasts without renewal. 0 means DefaultLease.
 	Lease time.Duration
-	// ExistedBefore means that the caller believes Redis has had this semaphore before. If Redis does not have it now, Redis has lost its data,
-	// holders included. Nothing is then granted for one lease, in which the holders register again. That lease is Lease, or a longer one
-	// that this process has recently seen in force.
+	// ExistedBefore means that the caller believes Redis has had this semaphore before. If Redis does not have it now, Redis has
+	// lost its data, holders included. Nothing is then granted for one lease, in which the holders register again. That lease is
+	// Lease, or a longer one that this process has recently seen in force.
 	ExistedBefore bool
 }
 

@@ -179,8 +179,8 @@ func (sh *shard) askAgain(first *queueEntry) {
 	}
 }
 
-// beatNow sends a heartbeat. It asks again for the first entry of each semaphore, and for entries whose place another process created. Redis
-// thereby sees that the process is alive, lost messages are made up for, and expired leases are noticed.
+// beatNow sends a heartbeat. It asks again for the first entry of each semaphore, and for entries whose place another process
+// created. Redis thereby sees that the process is alive, lost messages are made up for, and expired leases are noticed.
 func (sh *shard) beatNow() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -223,9 +223,9 @@ func (sh *shard) askNow(key, name string) {
 	}
 }
 
-// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back, unless a later
-// call with the same id has got it. If it is for an earlier attempt, that has already been given up, and the present one will have asked
-// itself.
+// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back,
+// unless a later call with the same id has got it. If it is for an earlier attempt, that has already been given up, and the
+// present one will have asked itself.
 func (sh *shard) granted(h held) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -39,9 +39,9 @@ type Request struct {
 	Try bool
 }
 
-// CheckName returns an ErrInvalid unless name is 1 to names.Longest of a-z 0-9 -, or two such parts with a colon between them. The part before the
-// colon is the hash tag: semaphores with the same tag, or all without one, are in one slot of a Redis Cluster and can be acquired
-// together.
+// CheckName returns an ErrInvalid unless name is 1 to names.Longest of a-z 0-9 -, or two such parts with a colon between them.
+// The part before the colon is the hash tag: semaphores with the same tag, or all without one, are in one slot of a Redis Cluster
+// and can be acquired together.
 func CheckName(name string) error {
 	if !names.Semaphore(name) {
 		return invalid("name is %.80q, should be "+names.Length+" of a-z 0-9 -, and may begin with a hash tag of the same and a colon", name)
@@ -112,7 +112,8 @@ func (t *ticket) checkNames() error {
 			return invalid("%s is asked for twice", name)
 		}
 		if tagOf(name) != tagOf(t.names[0]) {
-			return invalid("%s and %s are not in one slot: what is acquired together should have the same hash tag before the colon, or none", t.names[0], name)
+			return invalid("%s and %s are not in one slot: what is acquired together should have the same hash tag before the colon, or none",
+				t.names[0], name)
 		}
 		seen[name] = true
 	}
@@ -120,7 +121,8 @@ func (t *ticket) checkNames() error {
 }
 
 func checkText(what, text string) error {
-	if text == "" || utf8.RuneCountInString(text) > MaxText || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if text == "" || utf8.RuneCountInString(text) > MaxText || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalid("%s is %.80q, should be 1 to %d characters of text without control characters", what, text, MaxText)
 	}
 	return nil

@@ -35,12 +35,13 @@ func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 	if err := def.check(); err != nil {
 		return nil, err
 	}
-	set, err := NewSet(rdb, SetOptions{Namespace: opts.Namespace, Holder: opts.Holder, Lookup: func(_ context.Context, asked string) (Definition, error) {
-		if asked != name {
-			return Definition{}, ErrUnknown
-		}
-		return def, nil
-	}})
+	set, err := NewSet(rdb, SetOptions{Namespace: opts.Namespace, Holder: opts.Holder,
+		Lookup: func(_ context.Context, asked string) (Definition, error) {
+			if asked != name {
+				return Definition{}, ErrUnknown
+			}
+			return def, nil
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +79,9 @@ type Refusal struct {
 	Wait     time.Duration // estimated time until its turn; 0: unknown
 }
 
-// Acquire waits for a permit until ctx ends, and renews it until it is released. It returns a permit, or a refusal when ctx has ended, or an
-// error: ErrUnknown, ErrClosed, that of ctx if it ended before an answer, or that of Redis or of the Lookup if the outcome is unknown.
+// Acquire waits for a permit until ctx ends, and renews it until it is released. It returns a permit, or a refusal when ctx has
+// ended, or an error: ErrUnknown, ErrClosed, that of ctx if it ended before an answer, or that of Redis or of the Lookup if the
+// outcome is unknown.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, *Refusal, error) {
 	return s.AcquireWith(ctx, Request{})
 }

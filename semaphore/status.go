@@ -20,11 +20,12 @@ type Status struct {
 	InUse          int           // total weight held
 	Waiting        int           // number of waiters
 	GrantsResumeIn time.Duration // time until grants resume after Redis was restarted or replaced, or has lost its data
-	Restarted      bool          // grants pause since Redis was restarted or replaced, and it still had the semaphore; false: they do not, or it had lost it
-	Held           time.Duration // average holding time of recent permits; 0: unknown
-	Totals         Totals
-	Holders        []Holder // at most 1000, ordered by the end of their lease
-	Waiters        []Waiter // at most 1000
+	// grants pause since Redis was restarted or replaced, and it still had the semaphore; false: they do not, or it had lost it
+	Restarted bool
+	Held      time.Duration // average holding time of recent permits; 0: unknown
+	Totals    Totals
+	Holders   []Holder // at most 1000, ordered by the end of their lease
+	Waiters   []Waiter // at most 1000
 }
 
 // Totals are counts since the semaphore was defined in this Redis.

@@ -17,8 +17,8 @@ const (
 	statementTimeout = 10 * time.Second
 )
 
-// taking returns the calls of a batch, and begins it. A batch that needs the lock of its room takes them when it has the lock: calls that arrive
-// while it waits are in it then.
+// taking returns the calls of a batch, and begins it. A batch that needs the lock of its room takes them when it has the lock:
+// calls that arrive while it waits are in it then.
 type taking[In, Out any] = func() []*batch.Call[In, Out]
 
 // batchers have a batcher for each room, so that no room waits for the lock of another. There are few rooms, and none is removed.

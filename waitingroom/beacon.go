@@ -33,14 +33,16 @@ func (r *room) publicBeacon() *Beacon {
 	if !r.listed() {
 		round = draw.RoundFor(r.def.StartsAt, r.def.StartsAt)
 	}
-	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round), Signature: r.saved.Beacon.Signature}
+	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round),
+		Signature: r.saved.Beacon.Signature}
 }
 
-// SetBeacon gives a room the signature, in hexadecimal, of the round that its draw waits for. It returns an ErrInvalid if it is not that of the round, and
-// an ErrConflict if the room waits for another round, or for none. It is idempotent.
+// SetBeacon gives a room the signature, in hexadecimal, of the round that its draw waits for. It returns an ErrInvalid if it is
+// not that of the round, and an ErrConflict if the room waits for another round, or for none. It is idempotent.
 func (s *Service) SetBeacon(ctx context.Context, name string, round int64, signature string, by Cause) (Status, error) {
 	if drand.Quicknet.Verify(round, signature) != nil {
-		return Status{}, invalid("signature", "be that of round %d of drand's network %s, in hexadecimal, got %.100q", round, drand.Quicknet.Name, signature)
+		return Status{}, invalid("signature", "be that of round %d of drand's network %s, in hexadecimal, got %.100q", round,
+			drand.Quicknet.Name, signature)
 	}
 	return s.alter(ctx, name, by, "beacon", signature, "has its beacon", func(r *room) error { return r.setBeacon(round, signature) })
 }
@@ -103,7 +105,8 @@ func (s *Service) fetchBeacons(ctx context.Context) {
 			_, err = s.locked(ctx, name, func(_ store.Conn, r *room) error { return r.setBeacon(round, signature) })
 		}
 		if err != nil && ctx.Err() == nil && overdue > beaconLate { // relays have a round some moments after it is signed
-			s.opts.Logger.WarnContext(ctx, "a waiting room waits for its beacon, which cannot be fetched: try again, or give it with tidegate rooms beacon",
+			s.opts.Logger.WarnContext(ctx, "a waiting room waits for its beacon, which cannot be fetched: try again, or give it with tidegate "+
+				"rooms beacon",
 				slog.String("room", name), slog.Int64("round", round), slog.Any("error", err))
 		}
 	}

@@ -21,8 +21,9 @@ type claimed struct {
 	refusal *Refusal // nil: the place is admitted or done
 }
 
-// Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns a place, or a refusal with
-// ReasonNotYourTurn, ReasonAtCapacity or ReasonTurnLapsed, or an error, such as ErrNotJoined or ErrUnavailable; repeat it after the last.
+// Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns a place,
+// or a refusal with ReasonNotYourTurn, ReasonAtCapacity or ReasonTurnLapsed, or an error, such as ErrNotJoined or ErrUnavailable;
+// repeat it after the last.
 func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, *Refusal, error) {
 	c, err := s.holder(ctx, name, who)
 	if err != nil {
@@ -131,7 +132,8 @@ func (s *Service) admit(ctx context.Context, r *room, readAt time.Time, p *store
 		return nil
 	}
 	within := time.Duration(p.PassRT-r.roomTime(r.saved.Now))*time.Millisecond - s.now().Sub(readAt)
-	return store.Unavailable(s.opts.Stock.Admit(ctx, r.def.Sale, r.def.Item, r.def.Room, p.User, time.UnixMilli(p.AdmittedAt), p.Quantity, within))
+	return store.Unavailable(s.opts.Stock.Admit(ctx, r.def.Sale, r.def.Item, r.def.Room, p.User, time.UnixMilli(p.AdmittedAt), p.Quantity,
+		within))
 }
 
 // Restore lets a user order again whom the room admitted, if Redis has forgotten it. It returns false if the room has not, or the item has

@@ -38,8 +38,8 @@ func usedPart(f *store.Counts) float64 {
 }
 
 // The brake. The part of its turns that a room gives is halved each second while commits are too slow, and grows by brakeRise each second
-// when they are not: additive increase, multiplicative decrease (Chiu and Jain 1989), as TCP shares a link. It acts with the delay with which
-// people order, so it swings between too slow and too fast.
+// when they are not: additive increase, multiplicative decrease (Chiu and Jain 1989), as TCP shares a link. It acts with the
+// delay with which people order, so it swings between too slow and too fast.
 const (
 	commitWithin = 2 * time.Second // the time in which accepted orders should be committed
 	brakeFloor   = 1.0 / maxTurns  // a turn a tick

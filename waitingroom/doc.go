@@ -8,8 +8,8 @@
 //
 // # Model
 //
-// A room has a mode, a start, and bounds: a rate of claimed turns, a capacity, and the stock of an item if it belongs to a sale. A visitor has one
-// place in it, whatever the tab or the device, because (room, subject) is unique in the database.
+// A room has a mode, a start, and bounds: a rate of claimed turns, a capacity, and the stock of an item if it belongs to a sale.
+// A visitor has one place in it, whatever the tab or the device, because (room, subject) is unique in the database.
 //
 //	gathering ──draw──► waiting ──cursor──► turn ──claim──► admitted ──order──► done
 //	                       │                  │                │
@@ -33,6 +33,6 @@
 //
 // # Clock
 //
-// All times are of the database's clock. A claim window and a pass are measured in room time, which stands still while the room is held, while its
-// stock cannot be read, and while no process runs.
+// All times are of the database's clock. A claim window and a pass are measured in room time, which stands still while the room
+// is held, while its stock cannot be read, and while no process runs.
 package waitingroom

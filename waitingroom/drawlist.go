@@ -53,8 +53,8 @@ func (r *room) drawSeed() (seed draw.Seed, err error) {
 	return draw.NewSeed(secret, root, signature), nil
 }
 
-// WriteDraw writes the list of a draw that has taken place: what draw.Verify reads. It contains no user. The names of lanes are as they are, because
-// they are a part of what is hashed.
+// WriteDraw writes the list of a draw that has taken place: what draw.Verify reads. It contains no user. The names of lanes are
+// as they are, because they are a part of what is hashed.
 func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error {
 	return s.writeDraw(ctx, name, w, false)
 }
@@ -74,7 +74,8 @@ func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSO
 	}
 	saved := &v.room.saved
 	list := draw.List{
-		Room: name, Commitment: saved.Commit, Secret: saved.Secret, StartsMS: v.room.def.StartsAt.UnixMilli(), Beacon: saved.Beacon, Root: saved.Root, Seed: v.seed, N: saved.NDrawn,
+		Room: name, Commitment: saved.Commit, Secret: saved.Secret, StartsMS: v.room.def.StartsAt.UnixMilli(), Beacon: saved.Beacon,
+		Root: saved.Root, Seed: v.seed, N: saved.NDrawn,
 	}
 	fields, values := list.Fields()
 	columns := draw.Columns(len(v.room.def.Lanes) > 0)

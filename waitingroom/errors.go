@@ -23,8 +23,8 @@ var (
 	ErrUnavailable = store.ErrUnavailable
 )
 
-// Error is an error whose caller needs more than its kind: errors.AsType[*waitingroom.Error] finds it. Of an ErrInvalid, Field is as in JSON, such as
-// rate_per_min.
+// Error is an error whose caller needs more than its kind: errors.AsType[*waitingroom.Error] finds it. Of an ErrInvalid, Field is
+// as in JSON, such as rate_per_min.
 type Error = failure.Error
 
 func invalid(field, must string, args ...any) error {

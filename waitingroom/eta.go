@@ -30,7 +30,8 @@ func (p *progress) observe(old, r *room, lane int) *progress {
 	case PhaseHeld, PhaseRecovering:
 		return p
 	case PhaseServing:
-		if now.Served < now.Tail.Joined && before.Share == now.Share && old.def.RatePerMin == r.def.RatePerMin && old.def.Capacity == r.def.Capacity {
+		if now.Served < now.Tail.Joined && before.Share == now.Share && old.def.RatePerMin == r.def.RatePerMin &&
+			old.def.Capacity == r.def.Capacity {
 			return p.add(r.roomTime(r.saved.Now), now.Served)
 		}
 	}
@@ -70,9 +71,9 @@ func (p *progress) rates() (slow, fast float64) {
 	return rates[len(rates)/10], rates[len(rates)*9/10]
 }
 
-// eta returns the range of the time until the turn of a place with so many places and positions of its lane in front; nil: not known. Beyond
-// the stock, no rate predicts a turn. The range is wider for the next places, whose turns may come at random, as when visitors leave: the
-// number of turns in the time of n of them then has the standard deviation √n.
+// eta returns the range of the time until the turn of a place with so many places and positions of its lane in front; nil: not
+// known. Beyond the stock, no rate predicts a turn. The range is wider for the next places, whose turns may come at random, as
+// when visitors leave: the number of turns in the time of n of them then has the standard deviation √n.
 func (v *view) eta(lane int, ahead, positions int64) *ETA {
 	moved := v.moved[lane]
 	if moved.slow <= 0 || v.room.onlyAdvance() || v.room.phase(v.room.saved.Now) != PhaseServing {

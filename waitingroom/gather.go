@@ -67,7 +67,8 @@ func (s *Service) root(ctx context.Context, q store.Conn, r *room) ([]byte, erro
 	return t.Root()
 }
 
-// grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller holds the lock of the refreshes.
+// grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller
+// holds the lock of the refreshes.
 func (s *Service) grow(ctx context.Context, q store.Conn, r *room, upTo int64) error {
 	if t := s.trees[r.def.Room]; t != nil && t.Size() >= upTo {
 		return nil

@@ -24,9 +24,9 @@ type joined struct {
 	refusal  *Refusal // nil: place is the visitor's
 }
 
-// Join gives the visitor a place for up to quantity units, or returns the place that the visitor has. It is in the database then. It returns
-// a place, or a refusal with ReasonNotStarted, ReasonEnded, ReasonSoldOut, ReasonForbidden or ReasonRateLimited, or an error: ErrUnknownRoom,
-// ErrUserRequired, ErrInvalid or ErrUnavailable.
+// Join gives the visitor a place for up to quantity units, or returns the place that the visitor has. It is in the database then.
+// It returns a place, or a refusal with ReasonNotStarted, ReasonEnded, ReasonSoldOut, ReasonForbidden or ReasonRateLimited, or an
+// error: ErrUnknownRoom, ErrUserRequired, ErrInvalid or ErrUnavailable.
 func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity int) (Place, *Refusal, error) {
 	v, err := s.view(ctx, name)
 	if err != nil {
@@ -93,7 +93,8 @@ func (s *Service) joined(v *view, got joined) (shown Place, err error) {
 	return shown, err
 }
 
-// joinBatch gives numbers to the callers that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
+// joinBatch gives numbers to the callers that have no place, or whose place may be replaced, in one transaction that locks the
+// end of the queue.
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joined]) {
 	var r *room
 	var now int64
@@ -149,15 +150,16 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 
 // joins are what became of joiners.
 type joins struct {
-	places   map[string]*store.Place // current ones by subject, also those that were there; not of those who ask for a lane that the room does not have any more
-	fresh    map[string]bool         // whose place is new
-	added    []store.Joiner          // with their numbers
-	replaced []string                // subjects among them whose earlier place is replaced
-	gathered int64                   // places with a number up to it are drawn
+	// current ones by subject, also those that were there; not of those who ask for a lane that the room does not have any more
+	places   map[string]*store.Place
+	fresh    map[string]bool // whose place is new
+	added    []store.Joiner  // with their numbers
+	replaced []string        // subjects among them whose earlier place is replaced
+	gathered int64           // places with a number up to it are drawn
 }
 
-// assignNumbers gives numbers to the joiners that have no place in places, or one that may be replaced, counts them in their lanes, and adds their
-// places.
+// assignNumbers gives numbers to the joiners that have no place in places, or one that may be replaced, counts them in their
+// lanes, and adds their places.
 func assignNumbers(end *store.QueueEnd, joiners []store.Joiner, places map[string]*store.Place, r *room, now int64) joins {
 	all := joins{places: places, fresh: make(map[string]bool)}
 	for _, j := range joiners {
@@ -177,7 +179,8 @@ func assignNumbers(end *store.QueueEnd, joiners []store.Joiner, places map[strin
 		j.Number, j.LaneNumber = end.Joined, end.Lanes[lane].Joined
 		all.added, all.fresh[j.Subject] = append(all.added, j), true
 		places[j.Subject] = &store.Place{
-			Number: j.Number, Lane: j.Lane, LaneNumber: j.LaneNumber, Subject: j.Subject, User: j.User, Quantity: j.Quantity, JoinedAt: end.Now, Position: -1, Again: j.Again,
+			Number: j.Number, Lane: j.Lane, LaneNumber: j.LaneNumber, Subject: j.Subject, User: j.User, Quantity: j.Quantity, JoinedAt: end.Now,
+			Position: -1, Again: j.Again,
 		}
 	}
 	if len(all.added) > 0 && end.Now < end.StartsAt {

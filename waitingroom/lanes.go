@@ -12,10 +12,10 @@ import (
 	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
-// Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds set how many turns
-// a tick gives, and stride scheduling (Waldspurger and Weihl 1995) chooses the lanes: a turn adds 1/share to the pass of its lane, and the
-// lane with the lowest pass is next. A lane in which no visitor can take a turn is skipped, and its pass follows that of the others, so it
-// saves up nothing.
+// Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds set how
+// many turns a tick gives, and stride scheduling (Waldspurger and Weihl 1995) chooses the lanes: a turn adds 1/share to the pass
+// of its lane, and the lane with the lowest pass is next. A lane in which no visitor can take a turn is skipped, and its pass
+// follows that of the others, so it saves up nothing.
 
 // Lane is a part of a room's visitors with a share of its turns.
 type Lane struct {
@@ -137,8 +137,8 @@ func (r *room) served() (n int64) {
 	return n
 }
 
-// choose returns the lane of the next turn. waits reports whether a visitor can take a turn in a lane; stop ends the search without a lane. ok is
-// false without a lane.
+// choose returns the lane of the next turn. waits reports whether a visitor can take a turn in a lane; stop ends the search
+// without a lane. ok is false without a lane.
 func choose(lanes []store.Lane, waits func(lane int) (yes, stop bool, err error)) (chosen int, ok bool, err error) {
 	order := make([]int, len(lanes))
 	for i := range order {
@@ -164,9 +164,10 @@ func choose(lanes []store.Lane, waits func(lane int) (yes, stop bool, err error)
 // countTurn counts a turn of the lane.
 func countTurn(l *store.Lane) { l.VirtualTime += 1 / float64(l.Share) }
 
-// turnsBefore returns how many turns another lane gets at most until l has given n more, if somebody waits in l all that time: choose prefers
-// the other one only while its pass is not above that of l at its last turn.
+// turnsBefore returns how many turns another lane gets at most until l has given n more, if somebody waits in l all that time:
+// choose prefers the other one only while its pass is not above that of l at its last turn.
 func turnsBefore(l, other *store.Lane, n int64) int64 {
 	last := l.VirtualTime + float64(n-1)/float64(l.Share)
-	return max(0, int64(math.Ceil((last-other.VirtualTime)*float64(other.Share)))+1) // rounded up, because virtual times are sums of rounded fractions
+	// rounded up, because virtual times are sums of rounded fractions
+	return max(0, int64(math.Ceil((last-other.VirtualTime)*float64(other.Share)))+1)
 }

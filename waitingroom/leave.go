@@ -39,8 +39,8 @@ func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64
 	}
 }
 
-// leave gives up places. Their passes are taken back before their units are free for others. A pass that was used has become an order. If the
-// commit fails after that, settle does what is left.
+// leave gives up places. Their passes are taken back before their units are free for others. A pass that was used has become an
+// order. If the commit fails after that, settle does what is left.
 func (s *Service) leave(ctx context.Context, tx store.Conn, r *room, calls []*batch.Call[int64, bool]) error {
 	numbers := make([]int64, len(calls))
 	for i, c := range calls {

@@ -54,8 +54,8 @@ func (s *Service) placesOf(v *view, rows []*store.Place) []Place {
 	return all
 }
 
-// Turns returns the places of a lane that have had their turn at the positions from after + 1 to upTo, in the order of the positions. Positions that this
-// process has not seen pass yet are left out. The places have no tokens.
+// Turns returns the places of a lane that have had their turn at the positions from after + 1 to upTo, in the order of the
+// positions. Positions that this process has not seen pass yet are left out. The places have no tokens.
 func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int64) ([]Place, error) {
 	v, err := s.view(ctx, name)
 	if err != nil {

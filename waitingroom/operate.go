@@ -32,7 +32,8 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	fresh := &room{def: d, saved: store.Saved{Secret: hex.EncodeToString(secret), Salt: rand.Text(), Commit: draw.Commitment(secret), Lanes: newLanes(&d)}}
+	fresh := &room{def: d, saved: store.Saved{Secret: hex.EncodeToString(secret), Salt: rand.Text(), Commit: draw.Commitment(secret),
+		Lanes: newLanes(&d)}}
 	var stored *room
 	err = s.store.InTx(ctx, func(tx store.Conn) error {
 		if created, err = tx.Insert(ctx, fresh.row()); err != nil || created {
@@ -53,7 +54,8 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 		}
 		return tx.Write(ctx, stored.row())
 	})
-	if errors.Is(err, ErrConflict) && (stored.ended() == PhaseClosed || stored.def.Sale != d.Sale || stored.def.Item != d.Item) { // since guard looked
+	if errors.Is(err, ErrConflict) && (stored.ended() == PhaseClosed || stored.def.Sale != d.Sale || stored.def.Item != d.Item) {
+		// since guard looked
 		err = errors.Join(err, s.unguard(ctx, &room{def: d}))
 	}
 	if err != nil {
@@ -221,8 +223,8 @@ func (s *Service) unguard(ctx context.Context, r *room) error {
 	return store.Unavailable(s.opts.Stock.Unguard(ctx, r.def.Sale, r.def.Item, r.def.Room))
 }
 
-// unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their sale still need
-// a turn, in case the sale is prolonged: those who waited must not be overtaken.
+// unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their
+// sale still need a turn, in case the sale is prolonged: those who waited must not be overtaken.
 func (s *Service) unguardClosed(ctx context.Context) error {
 	closed, err := s.store.Conn().Closed(ctx)
 	for i := range closed {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Page is what the built-in page of a room shows, and where it leads. URLs begin with https://, or with / on the origin of the page; for trying it
-// out also with http:// and a loopback host.
+// Page is what the built-in page of a room shows, and where it leads. URLs begin with https://, or with / on the origin of the
+// page; for trying it out also with http:// and a loopback host.
 type Page struct {
 	Title       string `json:"title,omitempty"`        // up to 200 characters; empty: the item or the room
 	Shop        string `json:"shop,omitempty"`         // name, up to 200 characters

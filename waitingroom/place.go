@@ -113,8 +113,10 @@ func (v *view) placeOf(p *store.Place, now int64) Place {
 		position = p.Position
 	}
 	t := Place{
-		Room: r.def.Room, State: r.state(p, position, now), Number: p.Number, Position: position + 1, Quantity: p.Quantity, Lane: p.Lane, User: p.User,
-		JoinedAt: instant(p.JoinedAt), AdmittedAt: instant(p.AdmittedAt), DoneAt: instant(p.DoneAt), LeftAt: instant(p.LeftAt), OrderID: p.OrderID, Reason: p.Barred,
+		Room: r.def.Room, State: r.state(p, position, now), Number: p.Number, Position: position + 1, Quantity: p.Quantity, Lane: p.Lane,
+		User:     p.User,
+		JoinedAt: instant(p.JoinedAt), AdmittedAt: instant(p.AdmittedAt), DoneAt: instant(p.DoneAt), LeftAt: instant(p.LeftAt),
+		OrderID: p.OrderID, Reason: p.Barred,
 	}
 	// As of the copy, in which room time stands still only if it truly did. It may be old, and since then ticks may have moved room time on:
 	// the reported deadline must not be later than the real one.

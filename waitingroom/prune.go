@@ -14,9 +14,10 @@ const (
 	pruneBatch = 5_000 // places in a transaction
 )
 
-// prune deletes the rooms that ended longer ago than Options.KeepAfterEnd. Every process does it; repeating is harmless. The room goes last, so
-// that a deletion that was interrupted goes on. Its name stays, as that of a closed room without places: a gateway that still asks for passes
-// of the room lets everybody pass, as it did after the room was closed, and no other room of the name meets the tokens and receipts of this one.
+// prune deletes the rooms that ended longer ago than Options.KeepAfterEnd. Every process does it; repeating is harmless. The room
+// goes last, so that a deletion that was interrupted goes on. Its name stays, as that of a closed room without places: a gateway
+// that still asks for passes of the room lets everybody pass, as it did after the room was closed, and no other room of the name
+// meets the tokens and receipts of this one.
 func (s *Service) prune(ctx context.Context) error {
 	old, err := s.store.Conn().Old(ctx, s.opts.KeepAfterEnd.Milliseconds())
 	if err != nil {

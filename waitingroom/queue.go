@@ -36,8 +36,8 @@ func (q *queue) take() *store.Place {
 	return p
 }
 
-// nextPlace returns the next place of a lane that can have a turn, or nil if there is none up to q.last, which it lowers when the tick runs out of time.
-// It moves the cursor over places that cannot have one.
+// nextPlace returns the next place of a lane that can have a turn, or nil if there is none up to q.last, which it lowers when the
+// tick runs out of time. It moves the cursor over places that cannot have one.
 func (q *queue) nextPlace(ctx context.Context, tx store.Conn, r *room) (*store.Place, error) {
 	for len(q.next) == 0 {
 		q.lane.Served = q.read
@@ -54,8 +54,8 @@ func (q *queue) nextPlace(ctx context.Context, tx store.Conn, r *room) (*store.P
 	return q.next[0], nil
 }
 
-// readPlaces reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers follow each other,
-// one statement finds the first maxTurns.
+// readPlaces reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers
+// follow each other, one statement finds the first maxTurns.
 func (q *queue) readPlaces(ctx context.Context, tx store.Conn, r *room) (err error) {
 	if q.read >= q.order.Drawn() {
 		q.next, err = tx.NextLive(ctx, r.def.Room, q.lane.Name, q.read, q.last, maxTurns)

@@ -36,8 +36,8 @@ func (s *Service) refresh(ctx context.Context) error {
 	return s.reread(ctx)
 }
 
-// refreshOnce returns the result of a refresh that began, or failed, after the call. There is at most one each tickEvery, so requests for rooms that do not
-// exist, or while the database does not answer, cost a few reads a second.
+// refreshOnce returns the result of a refresh that began, or failed, after the call. There is at most one each tickEvery, so
+// requests for rooms that do not exist, or while the database does not answer, cost a few reads a second.
 func (s *Service) refreshOnce(ctx context.Context) error {
 	asked := s.now()
 	if err := s.lockRefresh(ctx); err != nil {
@@ -120,14 +120,16 @@ func (s *Service) reread(ctx context.Context) (err error) {
 
 // changedSince reports whether visitors who wait learn something from a room that they did not from an older copy.
 func (r *room) changedSince(old *room) bool {
-	return r.served() != old.served() || r.phase(r.saved.Now) != old.phase(old.saved.Now) || r.saved.Message != old.saved.Message || r.def.RatePerMin != old.def.RatePerMin ||
+	return r.served() != old.served() || r.phase(r.saved.Now) != old.phase(old.saved.Now) || r.saved.Message != old.saved.Message ||
+		r.def.RatePerMin != old.def.RatePerMin ||
 		r.drawn() != old.drawn() || r.listed() != old.listed() || r.saved.Sale != old.saved.Sale
 }
 
 // readListsWithin is how long a refresh reads lists of places. Long lists are read in several refreshes, so that they delay no other room.
 const readListsWithin = time.Second
 
-// renew returns the view of a room, which continues an older one. It reads the list of a draw for up to left, and subtracts the time that it took.
+// renew returns the view of a room, which continues an older one. It reads the list of a draw for up to left, and subtracts the
+// time that it took.
 func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, left *time.Duration) (v *view, err error) {
 	if r.deleted() || old != nil && !old.room.def.sameLanes(&r.def) { // the old one had no places
 		delete(s.trees, r.def.Room)
@@ -181,7 +183,8 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 	return v, nil
 }
 
-// readGone brings v.revoked, which is that of the older view, up to date, and returns places that were given up before their turn: those since then.
+// readGone brings v.revoked, which is that of the older view, up to date, and returns places that were given up before their
+// turn: those since then.
 func (s *Service) readGone(ctx context.Context, v, old *view) (gone []*store.Place, err error) {
 	since := int64(0)
 	if old != nil {

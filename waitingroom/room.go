@@ -60,13 +60,14 @@ const (
 
 // Definition is what an operator decides.
 type Definition struct {
-	Room         string
-	Sale, Item   string // empty: the room stands alone
-	Mode         Mode
-	GatherAt     time.Time     // from which on people may join
-	StartsAt     time.Time     // from which on turns are given
-	Capacity     int           // people admitted at a time, up to 1,000,000; 0: not bounded
-	RatePerMin   int           // turns claimed in a minute, up to MaxRate; 0: not bounded, and without sale and capacity turns are given by Advance only
+	Room       string
+	Sale, Item string // empty: the room stands alone
+	Mode       Mode
+	GatherAt   time.Time // from which on people may join
+	StartsAt   time.Time // from which on turns are given
+	Capacity   int       // people admitted at a time, up to 1,000,000; 0: not bounded
+	// turns claimed in a minute, up to MaxRate; 0: not bounded, and without sale and capacity turns are given by Advance only
+	RatePerMin   int
 	ClaimWindow  time.Duration // how long a turn can be claimed, 1 s to 24 h
 	PassLifetime time.Duration // how long an admitted visitor may order, 1 s to MaxPassLifetime
 	Bound        Bound
@@ -166,7 +167,8 @@ func (r *room) ordered() bool { return r.def.Mode == ModeFIFO || r.drawn() }
 // listed reports whether the list of those who take part in the draw is complete.
 func (r *room) listed() bool { return r.saved.Root != "" }
 
-// roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick, because no visitor could claim then.
+// roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick, because no
+// visitor could claim then.
 func (r *room) roomTime(now int64) int64 {
 	switch {
 	case r.saved.StoppedAt > 0:
@@ -177,9 +179,9 @@ func (r *room) roomTime(now int64) int64 {
 	return now - r.saved.StoppedMS
 }
 
-// skipOutage leaves out of room time what has passed since the last tick and a little more, and what the database's clock was set back. While
-// room time is stopped, stopOrStartClock does that when it starts again: tickedAt must stay, because only a tick can end a stall, and it waits until the
-// last one is old.
+// skipOutage leaves out of room time what has passed since the last tick and a little more, and what the database's clock was set
+// back. While room time is stopped, stopOrStartClock does that when it starts again: tickedAt must stay, because only a tick can
+// end a stall, and it waits until the last one is old.
 func (r *room) skipOutage() {
 	if r.saved.TickedAt == 0 || r.saved.StoppedAt > 0 {
 		return

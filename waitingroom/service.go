@@ -83,7 +83,9 @@ func New(rooms *Store, opts Options) *Service {
 		opts.Changed = func() {}
 	}
 	s := &Service{
-		opts: opts, store: (*store.Store)(rooms), now: time.Now, keys: pass.NewKeys(opts.Secret, opts.PreviousSecret, opts.Signer, opts.PreviousSigner), trees: make(map[string]*draw.Tree), wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
+		opts: opts, store: (*store.Store)(rooms), now: time.Now,
+		keys: pass.NewKeys(opts.Secret, opts.PreviousSecret, opts.Signer, opts.PreviousSigner), trees: make(map[string]*draw.Tree),
+		wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
 	}
 	s.views.Store(&map[string]*view{})
 	s.damaged.Store(&map[string]error{})
@@ -171,7 +173,8 @@ func (s *Service) tickRooms(ctx context.Context) error {
 				case changed:
 					moved.Store(true)
 				case err != nil && ctx.Err() == nil: // the other rooms go on
-					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.room.def.Room), slog.Any("error", err))
+					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.room.def.Room),
+						slog.Any("error", err))
 				}
 				return nil
 			})

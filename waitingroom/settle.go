@@ -22,7 +22,8 @@ func (s *Service) readStock(ctx context.Context, tx store.Conn, r *room) (final 
 		return false, err
 	}
 	if err != nil && !r.saved.Stalled {
-		s.opts.Logger.WarnContext(ctx, "a waiting room cannot read its stock, and stands still", slog.String("room", r.def.Room), slog.Any("error", err))
+		s.opts.Logger.WarnContext(ctx, "a waiting room cannot read its stock, and stands still", slog.String("room", r.def.Room),
+			slog.Any("error", err))
 	}
 	r.saved.Stalled = err != nil
 	if r.saved.Sale == SaleEnded && r.ended() == "" {
@@ -71,7 +72,8 @@ func (s *Service) settle(ctx context.Context, tx store.Conn, r *room) (final boo
 func count(ctx context.Context, tx store.Conn, r *room) (store.Counts, error) {
 	rt := r.roomTime(r.saved.Now)
 	return tx.Count(ctx, r.def.Room, store.Moments{
-		Now: rt, PassOver: rt - passSlack.Milliseconds(), Fresh: rt - claimDelay.Milliseconds(), Past: rt - (claimDelay + measured).Milliseconds(),
+		Now: rt, PassOver: rt - passSlack.Milliseconds(), Fresh: rt - claimDelay.Milliseconds(),
+		Past: rt - (claimDelay + measured).Milliseconds(),
 		Over: rt - measured.Milliseconds(), ClaimedAfter: r.saved.Now - measured.Milliseconds(),
 	})
 }

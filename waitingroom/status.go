@@ -36,8 +36,8 @@ type LaneStatus struct {
 // OpenLane returns the lane of those who name none.
 func (s *Status) OpenLane() *LaneStatus { return &s.ByLane[s.openLane()] }
 
-// Draw is what is published of a draw: the commitment at once, root and N when the list of those who take part is complete, and the rest after
-// the draw. Texts are hexadecimal.
+// Draw is what is published of a draw: the commitment at once, root and N when the list of those who take part is complete, and
+// the rest after the draw. Texts are hexadecimal.
 type Draw struct {
 	Commitment   string
 	Root         string // empty until the list is complete
@@ -90,8 +90,8 @@ func (s *Service) Rooms(ctx context.Context) ([]Status, error) {
 	return all, nil
 }
 
-// Changed returns a channel that is closed when turns were given, or the phase, the message, the rate or the draw have changed, since Room was called.
-// Joins and stock do not close it.
+// Changed returns a channel that is closed when turns were given, or the phase, the message, the rate or the draw have changed,
+// since Room was called. Joins and stock do not close it.
 func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, error) {
 	v, err := s.latest(ctx, name)
 	if err != nil {

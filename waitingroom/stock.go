@@ -21,8 +21,8 @@ type Stock interface {
 	Admit(ctx context.Context, sale, item, room, user string, since time.Time, quantity int, within time.Duration) error
 	// Revoke takes that back for good, also from an Admit that is still under way, and reports whether it has been used.
 	Revoke(ctx context.Context, sale, item, room, user string, since time.Time) (used bool, err error)
-	// Look returns what is left of an item, and what became of users who were admitted at since: all read in one step. It is an error if orders
-	// of the item do not need a turn of the room.
+	// Look returns what is left of an item, and what became of users who were admitted at since: all read in one step. It is an
+	// error if orders of the item do not need a turn of the room.
 	Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (Supply, error)
 	// Unsettled reports whether units are held by orders that are not paid.
 	Unsettled(ctx context.Context, sale, item string) (bool, error)

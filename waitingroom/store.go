@@ -16,18 +16,20 @@ type Store store.Store
 // Postgres returns a store in Postgres 13 or later.
 func Postgres(db *sql.DB) *Store { return (*Store)(store.Postgres(db)) }
 
-// SQLite returns a store in a SQLite database of this process, whose transactions lock it at their start. The writers of the process use one
-// lock, such as that of the store of orders.
+// SQLite returns a store in a SQLite database of this process, whose transactions lock it at their start. The writers of the
+// process use one lock, such as that of the store of orders.
 func SQLite(db *sql.DB, writing sync.Locker) *Store { return (*Store)(store.SQLite(db, writing)) }
 
 // roomOf returns the room of a row.
 func roomOf(row *store.Room) *room {
 	t := &row.Terms
 	r := &room{saved: row.Saved, def: Definition{
-		Room: t.Room, Sale: t.Sale, Item: t.Item, Mode: Mode(t.Mode), GatherAt: time.UnixMilli(t.GatherAt).UTC(), StartsAt: time.UnixMilli(t.StartsAt).UTC(),
+		Room: t.Room, Sale: t.Sale, Item: t.Item, Mode: Mode(t.Mode), GatherAt: time.UnixMilli(t.GatherAt).UTC(),
+		StartsAt: time.UnixMilli(t.StartsAt).UTC(),
 		Capacity: t.Capacity, RatePerMin: t.RatePerMin, ClaimWindow: time.Duration(t.ClaimMS) * time.Millisecond,
-		PassLifetime: time.Duration(t.PassMS) * time.Millisecond, Bound: Bound(t.Bound), RequiresUser: t.RequiresUser, Captcha: t.Captcha, Beacon: t.Beacon,
-		Page: Page(t.Page),
+		PassLifetime: time.Duration(t.PassMS) * time.Millisecond, Bound: Bound(t.Bound), RequiresUser: t.RequiresUser, Captcha: t.Captcha,
+		Beacon: t.Beacon,
+		Page:   Page(t.Page),
 	}}
 	if len(r.saved.Lanes) > 1 {
 		for _, l := range r.saved.Lanes {

@@ -61,7 +61,8 @@ func (s *Service) tick(ctx context.Context, name string) (changed bool, err erro
 	case err != nil:
 		return false, err
 	case after.drawn() && !before.drawn():
-		log.InfoContext(ctx, "a waiting room has drawn its order", slog.Int64("places", after.saved.NDrawn), slog.String("root", after.saved.Root))
+		log.InfoContext(ctx, "a waiting room has drawn its order", slog.Int64("places", after.saved.NDrawn),
+			slog.String("root", after.saved.Root))
 	case after.listed() && !before.listed():
 		log.InfoContext(ctx, "a waiting room waits for its beacon",
 			slog.Int64("places", after.saved.NDrawn), slog.String("root", after.saved.Root), slog.Int64("round", after.saved.Beacon.Round))
@@ -72,7 +73,8 @@ func (s *Service) tick(ctx context.Context, name string) (changed bool, err erro
 	case after.ended() == PhaseExhausted && before.ended() == "":
 		log.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.Int64("waiting", after.saved.Joined-after.served()))
 	}
-	return after.served() != served || after.drawn() != before.drawn() || after.listed() != before.listed() || after.ended() != before.ended() ||
+	return after.served() != served || after.drawn() != before.drawn() || after.listed() != before.listed() ||
+		after.ended() != before.ended() ||
 		after.saved.Sale != before.saved.Sale, nil
 }
 

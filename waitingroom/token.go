@@ -23,7 +23,8 @@ type PassClaims = pass.Claims
 // Issuer is the claim iss of passes and receipts.
 const Issuer = pass.Issuer
 
-// ParseSigner returns the private key in a PEM file, for Options.Signer: RSA of at least 2048 bits, or Ed25519. Its errors show nothing of the key.
+// ParseSigner returns the private key in a PEM file, for Options.Signer: RSA of at least 2048 bits, or Ed25519. Its errors show
+// nothing of the key.
 func ParseSigner(text []byte) (crypto.Signer, error) { return pass.ParseSigner(text) }
 
 // PublicKeys are the keys that passes are verified with: the one that signs, and then the previous one, if there is one.
@@ -58,7 +59,8 @@ func (s *Service) parseToken(room, token string) (*store.Place, bool) {
 // same until the visitor's time is changed by a hold.
 func (s *Service) Pass(p Place) (string, error) {
 	id := passID(p.Room, p.Number)
-	claims := PassClaims{Claims: jwt.Claims{Issuer: Issuer, Subject: cmp.Or(p.User, id), ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)}, Use: pass.UseAccess}
+	claims := PassClaims{Claims: jwt.Claims{Issuer: Issuer, Subject: cmp.Or(p.User, id), ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)},
+		Use: pass.UseAccess}
 	if p.User == id { // it would read as the pass of somebody unknown
 		claims.User = p.User
 	}
@@ -75,8 +77,8 @@ func (s *Service) sign(kind string, p Place, c PassClaims) (string, error) {
 	return s.keys.Sign(kind, c)
 }
 
-// VerifyPass returns the claims of a pass of a room, if it is valid at the time, and the copy of the room in this process does not show that
-// the visitor has given it up or, in a room without a sale, finished. It makes no query.
+// VerifyPass returns the claims of a pass of a room, if it is valid at the time, and the copy of the room in this process does
+// not show that the visitor has given it up or, in a room without a sale, finished. It makes no query.
 func (s *Service) VerifyPass(room, text string, at time.Time) (PassClaims, error) {
 	claims, err := s.keys.Read(room, text, at)
 	if v := (*s.views.Load())[room]; err == nil && v != nil {
@@ -111,8 +113,9 @@ func (s *Service) numberOf(room, id string) int64 {
 // verifies passes refuses it whatever else the server requires.
 func (s *Service) receipt(v *view, p *store.Place) (string, error) {
 	claims := map[string]any{
-		"iss": Issuer, "token_use": "receipt", "aud": v.room.def.Room + "/receipt", "index": p.Number - 1, "subject": p.Subject, "joined_ms": p.JoinedAt,
-		"leaf": fmt.Sprintf("%x", entryOf(p).Leaf(v.room.def.Room)),
+		"iss": Issuer, "token_use": "receipt", "aud": v.room.def.Room + "/receipt", "index": p.Number - 1, "subject": p.Subject,
+		"joined_ms": p.JoinedAt,
+		"leaf":      fmt.Sprintf("%x", entryOf(p).Leaf(v.room.def.Room)),
 	}
 	if p.Lane != "" {
 		claims["lane"] = p.Lane

@@ -77,7 +77,8 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 				n.Turns, n.Positions, l.Served-n.Turns, n.Skipped))
 	}
 	return append([]Check{
-		check("numbers", first == 1 && last == places && last == all.Joined && dense, "%d places have the numbers %d to %d, and %d joined", places, first, last, all.Joined),
+		check("numbers", first == 1 && last == places && last == all.Joined && dense, "%d places have the numbers %d to %d, and %d joined",
+			places, first, last, all.Joined),
 		check("one place a visitor", all.Subjects == current, "%d visitors have %d current places", all.Subjects, current),
 	}, checks...), nil
 }
@@ -85,7 +86,8 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 // verifyDraw computes the root of a draw again. What it reads does not change any more.
 func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 	t := draw.NewTree()
-	if err := s.store.Conn().Listed(ctx, r.def.Room, 0, r.saved.NDrawn, func(p *store.Place) error { return t.Add(entryOf(p).Leaf(r.def.Room)) }); err != nil {
+	if err := s.store.Conn().Listed(ctx, r.def.Room, 0, r.saved.NDrawn,
+		func(p *store.Place) error { return t.Add(entryOf(p).Leaf(r.def.Room)) }); err != nil {
 		return Check{}, err
 	}
 	root, err := t.Root()
@@ -94,7 +96,8 @@ func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 			return check("draw", false, "%v", err), nil
 		}
 	}
-	return check("draw", hex.EncodeToString(root) == r.saved.Root && t.Size() == r.saved.NDrawn, "%d places give the root %x, published is %s", t.Size(), root, r.saved.Root), err
+	return check("draw", hex.EncodeToString(root) == r.saved.Root && t.Size() == r.saved.NDrawn,
+		"%d places give the root %x, published is %s", t.Size(), root, r.saved.Root), err
 }
 
 // verifyPromises compares the turns and passes that can still be used with the capacity and the stock, which the lock keeps as they are.
@@ -106,7 +109,8 @@ func (s *Service) verifyPromises(ctx context.Context, name string) (checks []Che
 			return err
 		}
 		if r.def.Capacity > 0 {
-			checks = append(checks, check("capacity", f.Active <= int64(r.def.Capacity), "%d are admitted, at most %d may be", f.Active, r.def.Capacity))
+			checks = append(checks, check("capacity", f.Active <= int64(r.def.Capacity), "%d are admitted, at most %d may be", f.Active,
+				r.def.Capacity))
 		}
 		if r.def.Sale == "" || r.def.Bound != BoundStrict || r.saved.Stalled || r.ended() == PhaseClosed {
 			return nil
@@ -117,7 +121,8 @@ func (s *Service) verifyPromises(ctx context.Context, name string) (checks []Che
 		if f, err = count(ctx, tx, r); err != nil {
 			return err
 		}
-		checks = append(checks, check("stock", f.OpenUnits+f.ActiveUnits <= r.saved.Free, "turns and passes for %d units, and %d are free", f.OpenUnits+f.ActiveUnits, r.saved.Free))
+		checks = append(checks, check("stock", f.OpenUnits+f.ActiveUnits <= r.saved.Free, "turns and passes for %d units, and %d are free",
+			f.OpenUnits+f.ActiveUnits, r.saved.Free))
 		return nil
 	})
 	return checks, err

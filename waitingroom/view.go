@@ -12,16 +12,18 @@ import (
 
 // view is what this process has computed from its copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
 type view struct {
-	room     room
-	fetched  time.Time         // by this process's clock
-	changed  chan struct{}     // closed when there is a newer one
-	skipped  []map[int64]int64 // by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
-	early    [][]int64         // by lane: positions in order, of places that were given up before the draw
-	revoked  map[int64]int64   // by number: the room time until which the pass of a place would be valid that was given up or, in a room without a sale, is done
-	moved    []*progress       // by lane
-	subjects *keyhash.Key      // makes the hashes of visitors
-	quota    int64             // units that a user may order; 0: not known, or not needed
-	seed     string            // of the draw, in hexadecimal; empty before it
+	room    room
+	fetched time.Time     // by this process's clock
+	changed chan struct{} // closed when there is a newer one
+	// by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
+	skipped []map[int64]int64
+	early   [][]int64 // by lane: positions in order, of places that were given up before the draw
+	// by number: the room time until which the pass of a place would be valid that was given up or, in a room without a sale, is done
+	revoked  map[int64]int64
+	moved    []*progress  // by lane
+	subjects *keyhash.Key // makes the hashes of visitors
+	quota    int64        // units that a user may order; 0: not known, or not needed
+	seed     string       // of the draw, in hexadecimal; empty before it
 
 	mu     *sync.Mutex
 	orders []draw.Order // by lane; guarded by mu, and shared by the views of one draw
@@ -48,8 +50,8 @@ func (v *view) waiting(lane int) int64 {
 	return max(0, l.Tail.Joined-l.Served-int64(len(v.skipped[lane])))
 }
 
-// ahead returns how many places of a lane are in front of a position and have not had their turn. It leaves out those that were given up before
-// the draw, and no later ones: processes learn of these at different times, and the number must not rise.
+// ahead returns how many places of a lane are in front of a position and have not had their turn. It leaves out those that were
+// given up before the draw, and no later ones: processes learn of these at different times, and the number must not rise.
 func (v *view) ahead(lane int, position, served int64) int64 {
 	from, _ := slices.BinarySearch(v.early[lane], served)
 	to, _ := slices.BinarySearch(v.early[lane], position)
@@ -71,8 +73,8 @@ func (v *view) stale(local time.Time) bool { return local.Sub(v.fetched) > stale
 
 const staleAfter = 3 * time.Second
 
-// outlook returns the prospect of a place with so many of its lane in front. Other lanes get turns meanwhile, also for people who have not joined
-// yet: as many as the shares permit, each for as many units as anybody may order.
+// outlook returns the prospect of a place with so many of its lane in front. Other lanes get turns meanwhile, also for people who
+// have not joined yet: as many as the shares permit, each for as many units as anybody may order.
 func (v *view) outlook(lane int, ahead int64) Outlook {
 	if v.room.def.Sale == "" || v.room.saved.TickedAt == 0 { // no stock, or it has not been read yet
 		return OutlookLikely

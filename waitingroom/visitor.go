@@ -31,7 +31,8 @@ type caller struct {
 func (s *Service) identify(v *view, who Visitor) (caller, error) {
 	c := caller{who: who, view: v}
 	if who.Token != "" {
-		if c.known, _ = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.Lane) < 0 { // of a deleted room of this name
+		if c.known, _ = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.Lane) < 0 {
+			// of a deleted room of this name
 			c.known = nil
 		}
 	}
@@ -71,6 +72,6 @@ func (s *Service) holder(ctx context.Context, name string, who Visitor) (caller,
 	return c, err
 }
 
-// subject returns the hash of a user in a room, or of the random id of somebody unknown. It is of the room's salt, and so survives a change of
-// the secret.
+// subject returns the hash of a user in a room, or of the random id of somebody unknown. It is of the room's salt, and so
+// survives a change of the secret.
 func (v *view) subject(kind, id string) string { return v.subjects.Hash(kind, id).String() }

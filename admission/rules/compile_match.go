@@ -28,7 +28,8 @@ func (c *compiler) match(n *rulesfile.Node) (m match, err error) {
 	err = n.Pairs("match", func(at, n *rulesfile.Node) error {
 		part := at.Name()
 		if !slices.Contains(parts, part) && !isAttribute(part) {
-			return at.Wrong("%q is no part of a request, it should be %s, or the name of an attribute (A-Z a-z 0-9 _ . -)", part, strings.Join(parts, ", "))
+			return at.Wrong("%q is no part of a request, it should be %s, or the name of an attribute (A-Z a-z 0-9 _ . -)", part,
+				strings.Join(parts, ", "))
 		}
 		if slices.ContainsFunc(m, func(c condition) bool { return c.part == part }) {
 			return at.Wrong("match has %q twice", part)

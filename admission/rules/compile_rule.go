@@ -25,7 +25,10 @@ func (c *compiler) rule(n *rulesfile.Node) (rule, error) {
 	d := &draft{node: n, zone: time.UTC, single: windowDraft{node: n}}
 	d.line, d.cost = n.Line(), 1
 	err := n.Fields("a rule",
-		rulesfile.Into("name", &d.Name, func(n *rulesfile.Node) (string, error) { return n.Word("name", ruleName, names.Length+" of a-z 0-9 -") }),
+		rulesfile.Into("name", &d.Name, func(n *rulesfile.Node) (string,
+			error) {
+			return n.Word("name", ruleName, names.Length+" of a-z 0-9 -")
+		}),
 		rulesfile.Into("match", &d.match, c.match),
 		rulesfile.Into("subject", &d.subject, subjectOf("subject")),
 		rulesfile.Into("joint", &d.joint, subjectOf("joint")),

@@ -1,5 +1,5 @@
-// Package rules defines what is limited. A [Set] is made of typed rules by [Of], or read from YAML by [Parse] and [Load]; [Live] follows its
-// files. The gate of package admission asks it for the [Plan] of each request.
+// Package rules defines what is limited. A [Set] is made of typed rules by [Of], or read from YAML by [Parse] and [Load]; [Live]
+// follows its files. The gate of package admission asks it for the [Plan] of each request.
 //
 //	rules.Of(rules.Rule{Name: "api", Subject: rules.User, Limit: 100, Window: time.Minute})
 //

@@ -158,7 +158,8 @@ func (l *linter) behindAnother(i int, r *rule) {
 			o := &l.rules[j]
 			for v := range o.windows {
 				if (i != j || w != v) && stops(o, v, r, w) && !(stops(r, w, o, v) && j > i) && !l.endsBetween(i, j) {
-					l.warn(r, "its limit in %v is never reached, %s in %v comes first. Leave it out, or make it lower", r.windows[w].Window, o.Name, o.windows[v].Window)
+					l.warn(r, "its limit in %v is never reached, %s in %v comes first. Leave it out, or make it lower", r.windows[w].Window, o.Name,
+						o.windows[v].Window)
 					return
 				}
 			}
@@ -179,7 +180,8 @@ func stops(o *rule, v int, r *rule, w int) bool {
 	if !slices.Contains(bounds[:2], a.Algorithm) || !slices.Contains(bounds, b.Algorithm) {
 		return false
 	}
-	if o.Shadow || r.CountRejected || o.cost != r.cost || o.costFrom != r.costFrom || !slices.Equal(o.subject, r.subject) || !slices.Equal(o.joint, r.joint) {
+	if o.Shadow || r.CountRejected || o.cost != r.cost || o.costFrom != r.costFrom || !slices.Equal(o.subject, r.subject) ||
+		!slices.Equal(o.joint, r.joint) {
 		return false
 	}
 	if !o.match.always() && !o.match.equal(r.match) || a.Window.Length < longest(b.Window) || !a.limit.within(b.limit) {
@@ -220,8 +222,9 @@ func (l limits) within(o limits) bool {
 
 // otherNames maps common names to the part of a request that they mean, in the form that plain returns.
 var otherNames = map[string]string{
-	"uid": "user", "userid": "user", "username": "user", "addr": "ip", "address": "ip", "ipaddress": "ip", "clientip": "ip", "remoteaddr": "ip",
-	"deviceid": "device", "sessionid": "session", "path": "route", "uri": "route",
+	"uid": "user", "userid": "user", "username": "user", "addr": "ip", "address": "ip", "ipaddress": "ip", "clientip": "ip",
+	"remoteaddr": "ip",
+	"deviceid":   "device", "sessionid": "session", "path": "route", "uri": "route",
 }
 
 // plain normalizes a name: it ignores case and word separators.

@@ -26,8 +26,9 @@ func (l *linter) crowded() {
 			together, windows = append(together, j), windows+len(l.rules[j].windows)
 		}
 		if windows > fewWindows {
-			l.warn(&l.rules[slices.Min(together)], "%d rules with %d windows can match one request, and Redis counts them in one script, during which it does "+
-				"nothing else. Match fewer requests with each, or merge rules, to at most %d windows", len(together), windows, fewWindows)
+			l.warn(&l.rules[slices.Min(together)],
+				"%d rules with %d windows can match one request, and Redis counts them in one script, during which it does "+
+					"nothing else. Match fewer requests with each, or merge rules, to at most %d windows", len(together), windows, fewWindows)
 			return
 		}
 	}

@@ -99,7 +99,8 @@ func (l *linter) neverSent(r *rule) {
 	for _, name := range slices.Compact(names) {
 		switch {
 		case public && (isAttribute(name) || name == "device" || name == "session"):
-			l.warn(r, "requests on this route of Tidegate's never have %s: only %s and gateways send it. Leave it out, or match a route of your own", name, l.server.Admit)
+			l.warn(r, "requests on this route of Tidegate's never have %s: only %s and gateways send it. Leave it out, or match a route of your "+
+				"own", name, l.server.Admit)
 		case l.server.Gateways != "" && isAttribute(name) && name != strings.ToLower(name) && !l.named[name]:
 			l.named[name] = true
 			l.warn(r, "%s never comes through %s, where names have small letters. Write %s, unless only %s sends it",

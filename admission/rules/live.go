@@ -58,8 +58,8 @@ func (f *Live) Loaded() time.Time { return time.Unix(0, f.loaded.Load()) }
 // Failed reports whether the last Reload failed.
 func (f *Live) Failed() bool { return f.failed.Load() != nil }
 
-// Reload reads the files of the rules in force again and returns the rules then in force. On error, which is that of Load, or that the file of a
-// list with values has become empty, the old rules stay in force. Rules that were not read from a file stay unchanged.
+// Reload reads the files of the rules in force again and returns the rules then in force. On error, which is that of Load, or
+// that the file of a list with values has become empty, the old rules stay in force. Rules that were not read from a file stay unchanged.
 func (f *Live) Reload() (*Set, error) {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()

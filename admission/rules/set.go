@@ -76,12 +76,13 @@ func (r *Set) Reloadable(load func() (*Set, error), files ...string) *Set {
 	return &again
 }
 
-// emptied returns an error if a file of a list has no bytes, and the list had values in old: a program that fails, or a full disk, leaves such
-// a file, and everybody on the list would be let in.
+// emptied returns an error if a file of a list has no bytes, and the list had values in old: a program that fails, or a full
+// disk, leaves such a file, and everybody on the list would be let in.
 func (r *Set) emptied(old *Set) error {
 	for name, l := range r.lists {
 		if was := old.lists[name]; l.blankFile != "" && was != nil && !was.none() {
-			return &Error{File: l.blankFile, Line: 1, Column: 1, Problem: "the file of list " + name + ` has become empty; one that should hold nothing has a comment, such as "# none"`}
+			return &Error{File: l.blankFile, Line: 1, Column: 1,
+				Problem: "the file of list " + name + ` has become empty; one that should hold nothing has a comment, such as "# none"`}
 		}
 	}
 	return nil

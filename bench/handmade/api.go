@@ -141,7 +141,8 @@ func (a *api) order(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.tasks.EnqueueContext(ctx, asynq.NewTask(taskType, payload), asynq.TaskID(t.OrderID), asynq.Queue(queue), asynq.Timeout(30*time.Second))
+	_, err = a.tasks.EnqueueContext(ctx, asynq.NewTask(taskType, payload), asynq.TaskID(t.OrderID), asynq.Queue(queue),
+		asynq.Timeout(30*time.Second))
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 		a.giveBack(ctx, left, buyers, t.Buyer)
 		return echo.ErrServiceUnavailable.WithInternal(err)

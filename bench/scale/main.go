@@ -45,14 +45,16 @@ func run(w io.Writer, seed uint64, out string) error {
 	results := map[time.Duration][]*result{}
 	for _, lifetime := range lifetimes {
 		fmt.Fprintf(w, "\n### What a node remembers is used for %v\n\n", lifetime)
-		fmt.Fprintln(w, "| nodes | sold out after | requests answered | by Redis | refused with 503 | Redis, busiest 100 ms | Redis after the sell-out |")
+		fmt.Fprintln(w, "| nodes | sold out after | requests answered | by Redis | refused with 503 | Redis, busiest 100 ms | Redis after "+
+			"the sell-out |")
 		fmt.Fprintln(w, "|---:|---:|---:|---:|---:|---:|---:|")
 		for _, n := range manyNodes {
 			m := usual()
 			m.seed, m.nodes, m.lifetime = seed, n, lifetime
 			r := m.run()
 			results[lifetime] = append(results[lifetime], r)
-			fmt.Fprintf(w, "| %d | %s | %d | %d | %d | %.0f %% | %s |\n", n, when(r.soldOut), sum(r.memory)+sum(r.asked), sum(r.asked), sum(r.shed), 100*r.busiest(), share(r.afterwards()))
+			fmt.Fprintf(w, "| %d | %s | %d | %d | %d | %.0f %% | %s |\n", n, when(r.soldOut), sum(r.memory)+sum(r.asked), sum(r.asked),
+				sum(r.shed), 100*r.busiest(), share(r.afterwards()))
 		}
 	}
 	if out == "" {

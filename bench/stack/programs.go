@@ -247,7 +247,8 @@ func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Runn
 	args := []string{"-redis", s.redisURL, "-database", database}
 	for i := range o.APIs {
 		listen := local()
-		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, "handmade"), append(args, "-role", "api", "-listen", listen), nil)
+		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, "handmade"), append(args, "-role", "api", "-listen", listen),
+			nil)
 		if err != nil {
 			return r, err
 		}
@@ -258,7 +259,8 @@ func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Runn
 		}
 	}
 	for i := range o.Workers {
-		p, err := start(r.dir, fmt.Sprint("worker-", i), filepath.Join(st.programs, "handmade"), append(append(args, "-role", "worker"), st.worker...), nil)
+		p, err := start(r.dir, fmt.Sprint("worker-", i), filepath.Join(st.programs, "handmade"),
+			append(append(args, "-role", "worker"), st.worker...), nil)
 		if err != nil {
 			return r, err
 		}
@@ -303,7 +305,8 @@ func StartBare(ctx context.Context, programs, kind string) (*Process, error) {
 
 // Embedded returns a stack with this project's embedded server, from the programs of st.
 func (st *Stack) Embedded() *Stack {
-	return &Stack{Name: st.Name + ", embedded", own: true, programs: st.programs, start: startEmbedded, order: orderTidegate, offer: offerTidegate}
+	return &Stack{Name: st.Name + ", embedded", own: true, programs: st.programs, start: startEmbedded, order: orderTidegate,
+		offer: offerTidegate}
 }
 
 func startEmbedded(st *Stack, ctx context.Context, _ *Servers, o Options) (*Running, error) {

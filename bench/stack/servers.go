@@ -33,7 +33,8 @@ type Servers struct {
 func StartServers(t testing.TB, fsync bool) (*Servers, error) {
 	// No rewrite of the file, which would affect some turns and not others.
 	r := testenv.StartRedis(t, "--auto-aof-rewrite-percentage", "0", "--slowlog-log-slower-than", "-1", "--slowlog-max-len", "200000")
-	p := testenv.StartPostgres(t, "fsync="+strconv.FormatBool(fsync), "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB", "track_commit_timestamp=on")
+	p := testenv.StartPostgres(t, "fsync="+strconv.FormatBool(fsync), "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB",
+		"track_commit_timestamp=on")
 	ctx := t.Context()
 	s := &Servers{Redis: redis.NewClient(&redis.Options{Addr: r.Addr(), ReadTimeout: time.Minute}), redisURL: r.URL(), pgURL: p.URL(), t: t}
 	err := s.watch(ctx, s.Redis)
@@ -114,7 +115,8 @@ func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
 	s.turns++
 	name := fmt.Sprintf("turn_%d", s.turns)
 	// Flush the pages written in the last turn, so that the next one does not pay for them.
-	for _, sql := range []string{fmt.Sprintf("DROP DATABASE IF EXISTS turn_%d WITH (FORCE)", s.turns-1), "CREATE DATABASE " + name, "CHECKPOINT"} {
+	for _, sql := range []string{fmt.Sprintf("DROP DATABASE IF EXISTS turn_%d WITH (FORCE)", s.turns-1), "CREATE DATABASE " + name,
+		"CHECKPOINT"} {
 		if _, err := s.admin.Exec(ctx, sql); err != nil {
 			return "", err
 		}

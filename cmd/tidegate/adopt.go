@@ -24,11 +24,13 @@ func adoptCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Make a database and a namespace in Redis belong together",
-		Long: "Make the Postgres database at DATABASE_URL and NAMESPACE in the Redis at REDIS_URL belong together, after a restore or a move. Processes " +
-			"do not start with a pair that does not belong together. Stop all processes of both first, and clear Redis after a restore.",
+		Long: "Make the Postgres database at DATABASE_URL and NAMESPACE in the Redis at REDIS_URL belong together, after a restore or a " +
+			"move. Processes do not start with a pair that does not belong together. Stop all processes of both first, and clear Redis after a " +
+			"restore.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			database, url, namespace := cmp.Or(database, getenv("DATABASE_URL")), cmp.Or(url, getenv("REDIS_URL")), cmp.Or(namespace, getenv("NAMESPACE"), "tidegate")
+			database, url, namespace := cmp.Or(database, getenv("DATABASE_URL")), cmp.Or(url, getenv("REDIS_URL")), cmp.Or(namespace,
+				getenv("NAMESPACE"), "tidegate")
 			if database == "" || url == "" {
 				return errors.New("DATABASE_URL and REDIS_URL are required: set them, or pass --database-url postgres://… and --redis-url redis://…")
 			}

@@ -20,8 +20,9 @@ func bansCommand(getenv func(string) string) *cobra.Command {
 		getenv, "bans", "List, add and lift bans of users, addresses, networks and devices",
 		apiCall{use: "list", short: "List the bans in force", method: http.MethodGet, path: below("bans"), list: true, columns: columns},
 		apiCall{
-			use: "add KIND VALUE", short: "Ban a user, ip, network or device", method: http.MethodPut, path: below("bans"), columns: columns, complete: banKinds,
-			example: "  tidegate bans add network 203.0.113.0/24 --for 2h \\\n      --reason 'a flood since noon'",
+			use: "add KIND VALUE", short: "Ban a user, ip, network or device", method: http.MethodPut, path: below("bans"), columns: columns,
+			complete: banKinds,
+			example:  "  tidegate bans add network 203.0.113.0/24 --for 2h \\\n      --reason 'a flood since noon'",
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().DurationVar(&length, "for", time.Hour, "duration of the ban")
 				cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to operators only")
@@ -35,7 +36,8 @@ func bansCommand(getenv func(string) string) *cobra.Command {
 			complete: append(banKinds[:1:1], bannedValues),
 		},
 		apiCall{
-			use: "history", short: "List the history of bans, newest first", method: http.MethodGet, path: below("bans", "history"), list: true, many: true,
+			use: "history", short: "List the history of bans, newest first", method: http.MethodGet, path: below("bans", "history"), list: true,
+			many:    true,
 			columns: []string{"at", "event", "kind", "value", "until", "rule", "reason"},
 		},
 	)

@@ -31,9 +31,10 @@ func demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Run a sale and a waiting room with simulated crowds on an embedded server, and verify the result",
 		Long: "Start an embedded server, send 2,000 buyers to a new sale of 300 tickets, and verify the result. " +
-			"Some buyers click twice, some disconnect. Half of the orders are paid, some of them late or twice, a few are cancelled, and the rest expire after " +
-			"2 seconds and are sold again. At the same time, 400 visitors of a waiting room wait for the 40 units of another sale: some are silent, some have two " +
-			"devices, some order without a turn. Afterwards the server keeps running until Ctrl-C, so that you can explore it.",
+			"Some buyers click twice, some disconnect. Half of the orders are paid, some of them late or twice, a few are cancelled, and the " +
+			"rest expire after 2 seconds and are sold again. At the same time, 400 visitors of a waiting room wait for the 40 units of another " +
+			"sale: some are silent, some have two devices, some order without a turn. Afterwards the server keeps running until Ctrl-C, so that " +
+			"you can explore it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
@@ -93,7 +94,9 @@ func rehearseEmbedded(ctx context.Context, o rehearse.Options, show show, stdout
 }
 
 // withEmbedded starts a server with these settings, ignoring the environment, calls use, and stops the server.
-func withEmbedded(ctx context.Context, data string, settings []string, stderr io.Writer, use func(context.Context, embedded.Place) error) (err error) {
+func withEmbedded(
+	ctx context.Context, data string, settings []string, stderr io.Writer, use func(context.Context, embedded.Place) error,
+) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "tidegate-demo-"); err != nil {
 			return err

@@ -19,8 +19,8 @@ func doctorCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the servers of an installation",
-		Long: "Check what the programs need of Redis and Postgres, with the same settings in the environment as theirs (REDIS_URL, DATABASE_URL, " +
-			"QUEUE_REDIS_URL, NAMESPACE, DURABILITY …): one line each, within ten seconds, with what to do. Nothing is changed. " +
+		Long: "Check what the programs need of Redis and Postgres, with the same settings in the environment as theirs (REDIS_URL, " +
+			"DATABASE_URL, QUEUE_REDIS_URL, NAMESPACE, DURABILITY …): one line each, within ten seconds, with what to do. Nothing is changed. " +
 			"The exit status is 1 if a program could not start or work, and 2 if a setting is wrong.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {

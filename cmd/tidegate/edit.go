@@ -30,8 +30,9 @@ func editSaleCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "edit SALE", Short: "Change a sale in an editor", Args: named, ValidArgsFunction: saleNames.of(&api),
-		Long: "Open the definition of a sale in the editor that VISUAL or EDITOR names, show what would change, and change the sale after a confirmation. " +
-			"The sale is not changed if somebody else has changed it meanwhile. If it cannot be changed, the edited text stays in its file.",
+		Long: "Open the definition of a sale in the editor that VISUAL or EDITOR names, show what would change, and change the sale after a " +
+			"confirmation. The sale is not changed if somebody else has changed it meanwhile. If it cannot be changed, the edited text stays in " +
+			"its file.",
 		Example: "  EDITOR=nano tidegate sales edit summer",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return edit.run(cmd, args[0], o)

@@ -52,9 +52,10 @@ func importSaleCall() apiCall {
 	var im saleImport
 	return apiCall{
 		use: "import SALE FILE", short: "Add or change the items of a sale that a file lists", method: http.MethodPut,
-		long: "Add the items of a CSV or NDJSON file to a sale, or change them, all at once or not at all. FILE - is stdin. CSV has a line of column names: " +
-			"item and stock, and if wanted quota_per_buyer, in_flight_max and final; NDJSON has an object with these fields per line. " +
-			"What a line leaves out stays as it is, or is the default for a new item. Items that are not in the file stay as they are. Stock can only grow.",
+		long: "Add the items of a CSV or NDJSON file to a sale, or change them, all at once or not at all. FILE - is stdin. CSV has a line " +
+			"of column names: item and stock, and if wanted quota_per_buyer, in_flight_max and final; NDJSON has an object with these fields " +
+			"per line. What a line leaves out stays as it is, or is the default for a new item. Items that are not in the file stay as they " +
+			"are. Stock can only grow.",
 		example: "  tidegate sales import summer catalogue.csv\n  printf 'item,stock\\nticket,500\\n' | tidegate sales import summer -",
 		path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: saleNames,
 		flags: func(cmd *cobra.Command) { im.stdin = cmd.InOrStdin }, body: im.body, again: true, show: im.show,
@@ -187,7 +188,8 @@ func (it *importedItem) problem() string {
 	if it.Stock == nil {
 		return "stock is missing"
 	}
-	set := sales.ItemDefinition{Item: it.Item, ItemSettings: sales.ItemSettings{QuotaPerBuyer: orders.DefaultQuota, InFlightMax: orders.DefaultInFlight}}
+	set := sales.ItemDefinition{Item: it.Item,
+		ItemSettings: sales.ItemSettings{QuotaPerBuyer: orders.DefaultQuota, InFlightMax: orders.DefaultInFlight}}
 	it.apply(&set)
 	if set.QuotaPerBuyer == 0 || set.InFlightMax == 0 { // to Go they are the defaults
 		return "quota_per_buyer and in_flight_max must be 1 or more"
@@ -221,7 +223,8 @@ func itemsOfNDJSON(text []byte, wrong wrongLine) (items []importedItem, err erro
 			err = json.Unmarshal(object, &it)
 		}
 		if err != nil {
-			wrong(line, "must be one object with the fields %s: %s", strings.Join(importColumns, ", "), strings.ReplaceAll(err.Error(), strictjson.Separator, " "))
+			wrong(line, "must be one object with the fields %s: %s", strings.Join(importColumns, ", "),
+				strings.ReplaceAll(err.Error(), strictjson.Separator, " "))
 			continue
 		}
 		items = append(items, it)

@@ -36,7 +36,8 @@ func loginsCommand(getenv func(string) string) *cobra.Command {
 		},
 		apiCall{
 			use: "history", short: "List actions of the login rules, newest first, without names", method: http.MethodGet,
-			path: below("login", "history"), query: asked, list: true, many: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
+			path: below("login", "history"), query: asked, list: true, many: true,
+			columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
 			flags: func(cmd *cobra.Command) {
 				ask(cmd, "reference", "only events of the name with this reference, which logins show prints")
 			},

@@ -15,7 +15,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at", "pay_before"}
+var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at",
+	"pay_before"}
 
 func ordersCommand(getenv func(string) string) *cobra.Command {
 	only := url.Values{} // query of list
@@ -33,7 +34,8 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0], "orders"} },
 			query:   func([]string) url.Values { return only },
 			columns: []string{"order_id", "status", "item", "user", "quantity", "units", "accepted_at"},
-			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json\n  tidegate orders list spring --refunds",
+			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json\n  tidegate " +
+				"orders list spring --refunds",
 			instead: func() *apiCall {
 				if refunds {
 					return refundsOf(only)
@@ -41,11 +43,13 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 				return nil
 			},
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().BoolVar(&refunds, "refunds", false, "list the captured payments that are to be refunded, with their references; --json prints their events")
+				cmd.Flags().BoolVar(&refunds, "refunds", false,
+					"list the captured payments that are to be refunded, with their references; --json prints their events")
 				filter(cmd, "user", "only orders of this user")
 				filter(cmd, "status", "only orders with this status: accepted, confirmed, paid, cancelled, expired or rejected")
 				_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
-					[]string{"accepted", "confirmed", "paid", "cancelled", "expired", "rejected"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+					// fails only for an unknown flag
+					[]string{"accepted", "confirmed", "paid", "cancelled", "expired", "rejected"}, cobra.ShellCompDirectiveNoFileComp))
 			},
 		},
 		apiCall{use: "show ID", short: "Show an order", method: http.MethodGet, path: below("orders"), columns: orderColumns},

@@ -81,7 +81,8 @@ func saleFlags(f *pflag.FlagSet, o *rehearse.Options) {
 	f.IntVar(&o.OrdersPerBuyer, "orders-per-buyer", 1, "number of orders per buyer")
 	f.IntVar(&o.QuantityMax, "quantity-max", 1, "maximum units per order, chosen evenly from 1")
 	f.Float64Var(&o.DuplicateClicks, "duplicate-clicks", 0, "share of orders clicked twice, 0 to 1")
-	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click disconnects after sending, 0 to 1; with --room of visitors who do so at each step (default 0.1)")
+	f.Float64Var(&o.HangUps, "hang-ups", 0,
+		"share of orders whose first click disconnects after sending, 0 to 1; with --room of visitors who do so at each step (default 0.1)")
 	f.Uint64Var(&o.Seed, "seed", 1, "random seed; the same seed and flags give the same crowd")
 	f.Float64Var(&o.Keyless, "keyless", 0, "share of buyers who send no Idempotency-Key, 0 to 1; requires a quota of 1")
 	f.DurationVar(&o.Hold, "hold", 0, "time to pay in a created sale; 0: confirmed orders are final")
@@ -110,7 +111,8 @@ func shareFlags(f *pflag.FlagSet, shares *rehearse.Shares) {
 
 func roomFlags(f *pflag.FlagSet, o *rehearseroom.Options) {
 	f.StringVar(&o.Room, "room", "", "create a waiting room of this name, and send the crowd through it")
-	f.DurationVar(&o.Gather, "gather", 0, "time from the first visitor to the start of the room, which waits for those who are to come before it (default 2s)")
+	f.DurationVar(&o.Gather, "gather", 0, "time from the first visitor to the start of the room, which waits for those who are to come "+
+		"before it (default 2s)")
 	f.DurationVar(&o.Claim, "claim", 0, "time to take a turn (default 2s)")
 	f.Float64Var(&o.Late, "late-visitors", 0.1, "share of visitors who join after the start, 0 to 1")
 	f.Float64Var(&o.Silent, "silent", 0.5, "share of visitors who never take their turn, 0 to 1")
@@ -153,7 +155,8 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 	o.Token, _ = api.token()
 	o.Opening = func() { opened = true }
 	_, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", o.Sale)
-	if err != nil && !apiclient.HasStatus(err, http.StatusNotFound) && !apiclient.HasStatus(err, http.StatusServiceUnavailable) { // Run handles these statuses
+	if err != nil && !apiclient.HasStatus(err, http.StatusNotFound) && !apiclient.HasStatus(err, http.StatusServiceUnavailable) {
+		// Run handles these statuses
 		return err
 	}
 	report, err := rehearse.Run(ctx, o)
@@ -165,7 +168,9 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 }
 
 // rehearseRoom runs a rehearsal of a waiting room, on an embedded server or on the programs of the flags.
-func rehearseRoom(ctx context.Context, api *internalAPI, o rehearseroom.Options, targets []string, own bool, show show, stdout, stderr io.Writer) error {
+func rehearseRoom(
+	ctx context.Context, api *internalAPI, o rehearseroom.Options, targets []string, own bool, show show, stdout, stderr io.Writer,
+) error {
 	run := func(ctx context.Context) error {
 		report, err := rehearseroom.Run(ctx, o)
 		return errors.Join(err, verdict(report, show, stdout))
@@ -197,7 +202,8 @@ func fits(cmd *cobra.Command) (err error) {
 		switch {
 		case slices.Contains(common, f.Name) || slices.Contains(ofRoom, f.Name) == withRoom:
 		case withRoom:
-			err = errors.Join(err, fmt.Errorf("--%s must be left out with --room, which takes --%s and --%s", f.Name, strings.Join(common[1:], ", --"), strings.Join(ofRoom, ", --")))
+			err = errors.Join(err, fmt.Errorf("--%s must be left out with --room, which takes --%s and --%s", f.Name,
+				strings.Join(common[1:], ", --"), strings.Join(ofRoom, ", --")))
 		default:
 			err = errors.Join(err, fmt.Errorf("--%s must be given with --room NAME, or left out: it is for the visitors of a waiting room", f.Name))
 		}
@@ -207,7 +213,8 @@ func fits(cmd *cobra.Command) (err error) {
 
 // lives reports whether a flag that controls the life of orders is set.
 func lives(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"hold", "paid", "cancelled", "races", "reorders", "early", "late", "repeated", "doubled"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"hold", "paid", "cancelled", "races", "reorders", "early", "late", "repeated", "doubled"},
+		cmd.Flags().Changed)
 }
 
 // report is the result of a rehearsal.

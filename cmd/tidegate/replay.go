@@ -29,10 +29,11 @@ func replayCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "replay ID", Short: "Commit a dead letter, or all of them, after their cause is removed",
-		Long: "Commit a dead letter after its cause is removed, or with --all all dead letters, one after the other. An order that the database still refuses " +
-			"stays a dead letter, and the others with the same reason are not tried: the cause is still there. It is safe to interrupt the command and to repeat it. " +
-			"The exit status is 1 if dead letters are left.",
-		Example: "  tidegate orders replay 8cae58b4-371d-8000-8007-2cd5d46f9cfd\n  tidegate orders replay --all\n  tidegate orders replay --all --sale spring",
+		Long: "Commit a dead letter after its cause is removed, or with --all all dead letters, one after the other. An order that the " +
+			"database still refuses stays a dead letter, and the others with the same reason are not tried: the cause is still there. It is " +
+			"safe to interrupt the command and to repeat it. The exit status is 1 if dead letters are left.",
+		Example: "  tidegate orders replay 8cae58b4-371d-8000-8007-2cd5d46f9cfd\n  tidegate orders replay --all\n  tidegate orders replay " +
+			"--all --sale spring",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case all && len(args) > 0:
@@ -86,7 +87,8 @@ func (r *replayed) print(out io.Writer, asJSON bool) error {
 	return err
 }
 
-// replayAll replays the dead letters of all sales, or of one. An answer to a replay is final: the order is committed, or still a dead letter.
+// replayAll replays the dead letters of all sales, or of one. An answer to a replay is final: the order is committed, or still a
+// dead letter.
 func replayAll(cmd *cobra.Command, api *internalAPI, sale string, asJSON bool) error {
 	ctx, progress := cmd.Context(), cmd.ErrOrStderr()
 	letters, err := api.deadLetters(ctx, sale)
@@ -117,7 +119,8 @@ func replayAll(cmd *cobra.Command, api *internalAPI, sale string, asJSON bool) e
 			}
 			continue
 		case err != nil:
-			return errors.Join(counts.print(cmd.OutOrStdout(), asJSON), fmt.Errorf("%w; repeat the command to continue: no order is committed twice", err))
+			return errors.Join(counts.print(cmd.OutOrStdout(), asJSON),
+				fmt.Errorf("%w; repeat the command to continue: no order is committed twice", err))
 		case order.Status == orders.StatusRejected:
 			counts.Rejected++
 		default:

@@ -19,8 +19,8 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report SALE",
 		Short: "Have a worker write a sale's orders to a CSV file",
-		Long: "Queue a task that writes all orders of a sale as CSV to the folder REPORTS of a worker, and print the name of the file. The task waits for " +
-			"a worker with that setting, and for a permit of the semaphore " + reports.Semaphore + ", which GET /v1/sales/{sale}/orders.csv also takes. " +
+		Long: "Queue a task that writes all orders of a sale as CSV to the folder REPORTS of a worker, and print the name of the file. The " +
+			"task waits for a worker with that setting, and for a permit of the semaphore " + reports.Semaphore + ", which GET /v1/sales/{sale}/orders.csv also takes. " +
 			"The worker checks whether the sale exists, and logs an error if it does not.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +40,8 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"file": file})
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "Queued for a worker. If the report fails, for example because the sale does not exist, the worker logs an error.")
+			fmt.Fprintln(cmd.ErrOrStderr(), "Queued for a worker. If the report fails, for example because the sale does not exist, the worker "+
+				"logs an error.")
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
 			return err
 		},

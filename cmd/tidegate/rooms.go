@@ -28,7 +28,8 @@ import (
 var (
 	roomColumns  = []string{"room", "phase", "starts_at", "waiting", "served", "joined", "rate_per_min", "stock"}
 	roomInDetail = []string{
-		"room", "phase", "mode", "sale", "item", "gather_at", "starts_at", "waiting", "served", "joined", "stock", "capacity", "rate_per_min", "claim_ms", "pass_ms",
+		"room", "phase", "mode", "sale", "item", "gather_at", "starts_at", "waiting", "served", "joined", "stock", "capacity", "rate_per_min",
+		"claim_ms", "pass_ms",
 		"bound", "requires_user", "captcha", "lanes", "message", "draw",
 	}
 	placeColumns   = []string{"number", "user", "lane", "state", "position", "ahead", "quantity", "joined_at", "order_id", "reason"}
@@ -56,8 +57,8 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 		},
 		apiCall{
 			use: "put ROOM", short: "Create or change a waiting room; those who wait keep their order", method: http.MethodPut,
-			long: "Create or change a waiting room. When a room is changed, settings without a flag are reset to their defaults. Sale and item cannot be " +
-				"changed, mode and start only before the room has begun, and lanes only in their shares once people have joined.",
+			long: "Create or change a waiting room. When a room is changed, settings without a flag are reset to their defaults. Sale and item " +
+				"cannot be changed, mode and start only before the room has begun, and lanes only in their shares once people have joined.",
 			example: "  tidegate rooms put shoes --sale summer --item shoe --mode draw \\\n" +
 				"      --gather 2026-12-01T19:00:00Z --starts 2026-12-01T20:00:00Z --rate 600\n" +
 				"  tidegate rooms put login --rate 1000 --capacity 5000\n" +
@@ -66,14 +67,17 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 		},
 		verb("hold ROOM", "hold", "Hold a waiting room: no turn is given, and none lapses", nil, nil),
 		verb("resume ROOM", "resume", "Continue a waiting room that is held", nil, nil),
-		verb("advance ROOM TURNS", "advance", "Give turns besides the rate, within capacity and stock", nil, number("TURNS", func(n int, why rooms.ChangeReason) any { return rooms.RoomAdvance{By: n, ChangeReason: why} })),
-		verb("rate ROOM PER_MINUTE", "rate", "Change how many turns are claimed in a minute; 0: not bounded", nil, number("PER_MINUTE", func(n int, why rooms.ChangeReason) any { return rooms.RoomRate{RatePerMin: n, ChangeReason: why} })),
+		verb("advance ROOM TURNS", "advance", "Give turns besides the rate, within capacity and stock", nil,
+			number("TURNS", func(n int, why rooms.ChangeReason) any { return rooms.RoomAdvance{By: n, ChangeReason: why} })),
+		verb("rate ROOM PER_MINUTE", "rate", "Change how many turns are claimed in a minute; 0: not bounded", nil,
+			number("PER_MINUTE", func(n int, why rooms.ChangeReason) any { return rooms.RoomRate{RatePerMin: n, ChangeReason: why} })),
 		verb("message ROOM TEXT", "message", "Show a text to everybody in a waiting room; \"\" removes it", nil,
 			func(args []string, why rooms.ChangeReason) (any, error) {
 				return rooms.RoomMessage{Message: args[1], ChangeReason: why}, nil
 			}),
 		apiCall{
-			use: "draw ROOM", short: "Show a waiting room after its draw, which happens by itself at the start", method: http.MethodPost, columns: roomInDetail,
+			use: "draw ROOM", short: "Show a waiting room after its draw, which happens by itself at the start", method: http.MethodPost,
+			columns:  roomInDetail,
 			complete: roomNames, path: pathOfRoomVerb("draw"),
 		},
 		beaconCommand(),
@@ -81,8 +85,9 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 			return "Close " + args[0] + " permanently? Those who wait are turned away, and its item can be ordered without a turn.", nil
 		}, nil),
 		apiCall{
-			use: "places ROOM", short: "List the places of a waiting room, by their numbers", method: http.MethodGet, list: true, many: true, complete: roomNames,
-			path: pathOfRoomVerb("places"), columns: placeColumns, query: func([]string) url.Values { return only },
+			use: "places ROOM", short: "List the places of a waiting room, by their numbers", method: http.MethodGet, list: true, many: true,
+			complete: roomNames,
+			path:     pathOfRoomVerb("places"), columns: placeColumns, query: func([]string) url.Values { return only },
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().Func("user", "only places of this user", func(user string) error {
 					only.Set("user", user)
@@ -91,11 +96,14 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 			},
 		},
 		apiCall{
-			use: "explain ROOM USER", short: "Show each step of each place that a user has had", method: http.MethodGet, list: true, complete: roomNames,
-			path: pathOfRoomVerb("places"), columns: stepsOfAUser, split: "steps", query: func(args []string) url.Values { return url.Values{"user": {args[1]}} },
+			use: "explain ROOM USER", short: "Show each step of each place that a user has had", method: http.MethodGet, list: true,
+			complete: roomNames,
+			path:     pathOfRoomVerb("places"), columns: stepsOfAUser, split: "steps",
+			query: func(args []string) url.Values { return url.Values{"user": {args[1]}} },
 		},
 		apiCall{
-			use: "verify ROOM", short: "Verify the invariants of a waiting room", method: http.MethodGet, path: pathOfRoomVerb("verify"), show: showChecks, complete: roomNames,
+			use: "verify ROOM", short: "Verify the invariants of a waiting room", method: http.MethodGet, path: pathOfRoomVerb("verify"),
+			show: showChecks, complete: roomNames,
 		},
 	)
 	cmd.AddCommand(verifyDrawCommand())
@@ -174,18 +182,22 @@ func (d *roomDefinition) flags(cmd *cobra.Command) {
 	f.StringVar(&d.bound, "bound", string(waitingroom.BoundStrict), "strict: who claims in time gets a unit; expected: more turns than units")
 	f.BoolVar(&d.anonymous, "anonymous", false, "accept visitors without a user")
 	f.BoolVar(&d.captcha, "captcha", false, "joining needs a solved challenge")
-	f.StringVar(&d.beacon, "beacon", "", "drand: the draw also depends on a public random value, which is unknown while the list can be changed")
-	f.StringArrayVar(&d.lanes, "lane", nil, "lane as NAME=SHARE, or NAME=SHARE:TIER for callers of one tier; once for each lane (default: no lanes)")
+	f.StringVar(&d.beacon, "beacon", "", "drand: the draw also depends on a public random value, which is unknown while the list can be "+
+		"changed")
+	f.StringArrayVar(&d.lanes, "lane", nil,
+		"lane as NAME=SHARE, or NAME=SHARE:TIER for callers of one tier; once for each lane (default: no lanes)")
 	f.StringVar(&d.title, "title", "", "title of the page (default: the item or the room)")
 	f.StringVar(&d.shop, "shop", "", "name of the shop, on the page")
 	f.StringVar(&d.logo, "logo", "", "URL of an image, on the page")
 	f.StringVar(&d.onward, "continue", "", "URL where the page sends whoever is admitted (default: there is no page)")
 	f.StringVar(&d.signIn, "sign-in", "", "URL where the page sends whoever has to sign in first")
 	for name, words := range map[string][]string{
-		"mode": {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)}, "bound": {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},
+		"mode":   {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)},
+		"bound":  {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},
 		"beacon": {draw.Drand},
 	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+		// fails only for an unknown flag
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
@@ -217,8 +229,10 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 	}
 	return rooms.RoomDefinition{
 		Sale: d.sale, Item: d.item, Mode: waitingroom.Mode(d.mode), GatherAt: &gather, StartsAt: starts, Capacity: d.capacity, RatePerMin: d.rate,
-		ClaimMS: d.claim.Milliseconds(), PassMS: d.pass.Milliseconds(), Bound: waitingroom.Bound(d.bound), RequiresUser: new(!d.anonymous), Captcha: d.captcha,
-		Beacon: d.beacon, Lanes: lanes, PageView: rooms.PageView{Title: d.title, Shop: d.shop, LogoURL: d.logo, ContinueURL: d.onward, SignInURL: d.signIn},
+		ClaimMS: d.claim.Milliseconds(), PassMS: d.pass.Milliseconds(), Bound: waitingroom.Bound(d.bound), RequiresUser: new(!d.anonymous),
+		Captcha: d.captcha,
+		Beacon:  d.beacon, Lanes: lanes, PageView: rooms.PageView{Title: d.title, Shop: d.shop, LogoURL: d.logo, ContinueURL: d.onward,
+			SignInURL: d.signIn},
 	}, nil
 }
 
@@ -226,9 +240,11 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 func beaconCommand() apiCall {
 	var file string
 	return withReason(apiCall{
-		use: "beacon ROOM", short: "Give a waiting room the round of drand that its draw waits for", method: http.MethodPost, columns: roomInDetail, complete: roomNames,
-		long: "Give a waiting room the round of drand that its draw waits for. Servers fetch it themselves; if they cannot reach a relay (DRAND_URLS), fetch it elsewhere. " +
-			"The server verifies it. The room's draw names the round and chain that it needs: tidegate rooms show ROOM.",
+		use: "beacon ROOM", short: "Give a waiting room the round of drand that its draw waits for", method: http.MethodPost,
+		columns: roomInDetail, complete: roomNames,
+		long: "Give a waiting room the round of drand that its draw waits for. Servers fetch it themselves; if they cannot reach a relay " +
+			"(DRAND_URLS), fetch it elsewhere. The server verifies it. The room's draw names the round and chain that it needs: tidegate rooms " +
+			"show ROOM.",
 		example: "  curl -s https://api.drand.sh/CHAIN/public/ROUND > round.json &&\n      tidegate rooms beacon shoes --file round.json",
 		path:    pathOfRoomVerb("beacon"),
 		flags: func(cmd *cobra.Command) {
@@ -247,7 +263,8 @@ func beaconCommand() apiCall {
 		}
 		var round drand.Round
 		if err := json.NewDecoder(in).Decode(&round); err != nil || round.Round == 0 || round.Signature == "" {
-			return nil, fmt.Errorf(`--file must contain a round of drand, such as {"round": 1000, "signature": "b446…"}: %w`, cmp.Or(err, errors.New("round or signature is missing")))
+			return nil, fmt.Errorf(`--file must contain a round of drand, such as {"round": 1000, "signature": "b446…"}: %w`,
+				cmp.Or(err, errors.New("round or signature is missing")))
 		}
 		return rooms.RoomBeacon{Round: round.Round, Signature: round.Signature, ChangeReason: why}, nil
 	})
@@ -271,9 +288,10 @@ func verifyDrawCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify-draw FILE",
 		Short: "Verify a draw by its list; - reads standard input",
-		Long: "Verify the list of a draw, which GET /v1/rooms/{room}/draw.csv of the public listener answers: the secret against the commitment, all places against " +
-			"the root, the signature of the beacon, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start, and root and round " +
-			"with those that the room showed before the round was signed.",
+		Long: "Verify the list of a draw, which GET /v1/rooms/{room}/draw.csv of the public listener answers: the secret against the " +
+			"commitment, all places against the root, the signature of the beacon, the seed, and every position. No server is asked. Compare " +
+			"the commitment with the one that was published before the start, and root and round with those that the room showed before the " +
+			"round was signed.",
 		Example: "  curl -s https://shop.example/v1/rooms/shoes/draw.csv |\n      tidegate rooms verify-draw - --commitment 9f86d081…",
 		Args:    named,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -313,11 +331,13 @@ func verifyDraw(out io.Writer, list io.Reader, commitment, root string, round in
 	}
 	for _, published := range []struct{ flag, want, got string }{{"commitment", commitment, d.Commitment}, {"root", root, d.Root}} {
 		if cmp.Or(published.want, published.got) != published.got {
-			return finding{fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, input.Harmless(published.got), published.flag, published.want)}
+			return finding{fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag,
+				input.Harmless(published.got), published.flag, published.want)}
 		}
 	}
 	if cmp.Or(round, d.Beacon.Round) != d.Beacon.Round {
-		return finding{fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Beacon.Round, round)}
+		return finding{fmt.Errorf("the list has round %d, or 0 for none, and --round is %d: it is the list of another draw", d.Beacon.Round,
+			round)}
 	}
 	verified := "secret, list, seed and all positions"
 	if d.Beacon.Round > 0 {

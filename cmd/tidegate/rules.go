@@ -52,7 +52,8 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 	)
 	check := &cobra.Command{
 		Use: "check FILE", Short: "Check a rules file for errors and likely mistakes", Args: named,
-		Long: "Check a rules file for errors and likely mistakes. The exit status is 1 for errors, and with --strict for warnings too, and 2 if the file cannot be read.",
+		Long: "Check a rules file for errors and likely mistakes. The exit status is 1 for errors, and with --strict for warnings too, and 2 " +
+			"if the file cannot be read.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, out := args[0], cmd.OutOrStdout()
 			set, err := serve.LoadRules(file)
@@ -77,8 +78,9 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 			}
 			if !slices.ContainsFunc(declared, func(d semregistry.Declaration) bool { return d.Name == reports.Semaphore }) {
 				b := semregistry.BuiltIn()[0]
-				warnings = append(warnings, ruleWarning{Line: 1, Note: true, Text: fmt.Sprintf("the file does not declare the semaphore %s of orders.csv and "+
-					"tidegate report, so the built-in definition applies: semaphores: {%s: {limit: %d, lease: %v}}", b.Name, b.Name, b.Limit, b.Lease)})
+				warnings = append(warnings, ruleWarning{Line: 1, Note: true,
+					Text: fmt.Sprintf("the file does not declare the semaphore %s of orders.csv and "+
+						"tidegate report, so the built-in definition applies: semaphores: {%s: {limit: %d, lease: %v}}", b.Name, b.Name, b.Limit, b.Lease)})
 			}
 			if asJSON {
 				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": set.Version(), "warnings": warnings})
@@ -96,7 +98,8 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 	}
 	check.Flags().BoolVar(&strict, "strict", false, "fail on warnings; notes are not warnings")
 	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "TRUSTED_PROXIES of the servers; without it, rules that look at addresses get a note instead of a warning")
+	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"),
+		"TRUSTED_PROXIES of the servers; without it, rules that look at addresses get a note instead of a warning")
 	return check
 }
 
@@ -138,6 +141,7 @@ func fromKoalaCommand(getenv func(string) string) *cobra.Command {
 			return err
 		},
 	}
-	convert.Flags().StringVar(&zone, "zone", cmp.Or(getenv("KOALA_ZONE"), koala.DefaultZone), "time zone in which counters of 86400 seconds start at midnight")
+	convert.Flags().StringVar(&zone, "zone", cmp.Or(getenv("KOALA_ZONE"), koala.DefaultZone),
+		"time zone in which counters of 86400 seconds start at midnight")
 	return convert
 }

@@ -23,8 +23,8 @@ var errDifferent = finding{errors.New("the rules differ")}
 
 var diffRules = apiCall{
 	use: "diff FILE", short: "Compare a rules file with the rules in force",
-	long: "Compare a rules file with the rules in force on the server, rule by rule, and show what a reload would change. Comments and the order of keys " +
-		"are ignored.\nAs with diff, the exit status is 0 without differences, 1 with differences, and 2 on errors.",
+	long: "Compare a rules file with the rules in force on the server, rule by rule, and show what a reload would change. Comments and " +
+		"the order of keys are ignored.\nAs with diff, the exit status is 0 without differences, 1 with differences, and 2 on errors.",
 	method: http.MethodGet, path: func([]string) []string { return []string{"v1", "rules"} },
 	show: func(out io.Writer, args []string, answer []byte, asJSON bool) error {
 		var inForce admit.RulesInForce

@@ -40,7 +40,8 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		},
 		apiCall{
 			use: "create SALE", short: "Create or change a sale; its stock can only grow", method: http.MethodPut,
-			long:    "Create or change a sale. It takes orders once it is opened, within its hours. When a sale is changed, settings without a flag are reset to their defaults.",
+			long: "Create or change a sale. It takes orders once it is opened, within its hours. When a sale is changed, settings without a " +
+				"flag are reset to their defaults.",
 			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 \\\n      --starts 2026-12-01T20:00:00Z --lasts 1h",
 			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body, ask: changing,
 			query: func([]string) url.Values { return forceQuery(def.force) },
@@ -50,11 +51,13 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		verb("close", "Close a sale permanently", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
 			return "Close " + args[0] + " permanently? It cannot be opened again.", nil
 		}),
-		verb("rebuild", "Rebuild a sale in Redis from the database; it takes no orders for a second or two", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
-			return "Rebuild " + args[0] + "? It takes no orders for a second or two.", nil
-		}),
+		verb("rebuild", "Rebuild a sale in Redis from the database; it takes no orders for a second or two",
+			func(_ context.Context, _ *internalAPI, args []string) (string, error) {
+				return "Rebuild " + args[0] + "? It takes no orders for a second or two.", nil
+			}),
 		apiCall{
-			use: "stock SALE ITEM=+UNITS", short: "Add units of an item", method: http.MethodPut, columns: saleInDetail, body: moreStock, again: true,
+			use: "stock SALE ITEM=+UNITS", short: "Add units of an item", method: http.MethodPut, columns: saleInDetail, body: moreStock,
+			again:   true,
 			example: "  tidegate sales stock summer ticket=+100",
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},

@@ -113,7 +113,8 @@ func (s screen) body() []string {
 	if p.Workers != nil {
 		running += " · " + plural(*p.Workers, "worker")
 	}
-	head := fmt.Sprintf("tidegate %s · %s · rules %s · %s", input.Harmless(p.Version), running, input.Harmless(p.Rules), f.At.Local().Format(time.TimeOnly))
+	head := fmt.Sprintf("tidegate %s · %s · rules %s · %s", input.Harmless(p.Version), running, input.Harmless(p.Rules),
+		f.At.Local().Format(time.TimeOnly))
 	b.add("%s", bold.Render(head))
 	for _, what := range p.Degraded {
 		style := bad
@@ -164,13 +165,15 @@ func (s screen) body() []string {
 	if bans := f.Bans.Known(); bans != nil && bans.Count > 0 {
 		b.head(fmt.Sprintf("BANS %d", bans.Count), f.Bans.AgeMS, f.Bans.Error)
 		for _, ban := range bans.Bans[:min(5, len(bans.Bans))] {
-			b.row(ban.Kind+" "+ban.Value, fmt.Sprintf("%s left  %s", span(ban.Until.Sub(f.At)), faint.Render(input.Harmless(cmp.Or(ban.Reason, ban.Rule)))))
+			b.row(ban.Kind+" "+ban.Value, fmt.Sprintf("%s left  %s", span(ban.Until.Sub(f.At)),
+				faint.Render(input.Harmless(cmp.Or(ban.Reason, ban.Rule)))))
 		}
 	}
 	if len(f.Latest) > 0 {
 		b.head("LAST DECISIONS", 0, "")
 		for _, a := range f.Latest[:min(8, len(f.Latest))] {
-			b.row(a.Who, fmt.Sprintf("%s %s %s", a.At.Local().Format(time.TimeOnly), styleOf(a.Answer).Render(fit(input.Harmless(a.Answer), 18)), faint.Render(input.Harmless(a.What))))
+			b.row(a.Who, fmt.Sprintf("%s %s %s", a.At.Local().Format(time.TimeOnly), styleOf(a.Answer).Render(fit(input.Harmless(a.Answer), 18)),
+				faint.Render(input.Harmless(a.What))))
 		}
 	}
 	return b.lines
@@ -250,7 +253,8 @@ func (b *sections) verified(v *livepage.Invariants) {
 	case v == nil:
 		b.row("invariants", "not verified lately")
 	case v.Violations > 0:
-		b.row("invariants", bad.Render(fmt.Sprintf("%s, verified %s ago: tidegate verify", plural(v.Violations, "violation"), span(b.at.Sub(v.VerifiedAt)))))
+		b.row("invariants", bad.Render(fmt.Sprintf("%s, verified %s ago: tidegate verify", plural(v.Violations, "violation"),
+			span(b.at.Sub(v.VerifiedAt)))))
 	default:
 		b.row("invariants", fmt.Sprintf("hold in %s, verified %s ago", plural(v.Sales, "sale"), span(b.at.Sub(v.VerifiedAt))))
 	}
@@ -333,7 +337,8 @@ func (b *sections) sales(all []livepage.Sale) {
 
 func (b *sections) queue(q *livepage.Queue, windowMS int64) {
 	oldest := time.Duration(q.OldestMS) * time.Millisecond
-	text := fmt.Sprintf("%d waiting, oldest %s, since %s, %d in progress, %s committed", q.Waiting, span(oldest), b.at.Add(-oldest).Local().Format(time.TimeOnly), q.InProgress, perSecond(q.Committed, windowMS))
+	text := fmt.Sprintf("%d waiting, oldest %s, since %s, %d in progress, %s committed", q.Waiting, span(oldest),
+		b.at.Add(-oldest).Local().Format(time.TimeOnly), q.InProgress, perSecond(q.Committed, windowMS))
 	if q.Waiting == 0 {
 		text = perSecond(q.Committed, windowMS) + " committed, none waiting"
 	}

@@ -16,7 +16,8 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 		limit int
 		lease time.Duration
 	)
-	inDetail := []string{"name", "limit", "lease_ms", "source", "declared", "set_by", "set_at", "in_use", "waiting", "quiet_ms", "held_ms", "totals", "holders", "waiters"}
+	inDetail := []string{"name", "limit", "lease_ms", "source", "declared", "set_by", "set_at", "in_use", "waiting", "quiet_ms", "held_ms",
+		"totals", "holders", "waiters"}
 	return calls(
 		getenv, "semaphores", "List, define, resize and free semaphores",
 		apiCall{
@@ -24,11 +25,13 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 			columns: []string{"name", "limit", "in_use", "waiting", "source", "holders"},
 		},
 		apiCall{
-			use: "show NAME", short: "Show a semaphore with its holders and waiters", method: http.MethodGet, path: below("semaphores"), columns: inDetail,
+			use: "show NAME", short: "Show a semaphore with its holders and waiters", method: http.MethodGet, path: below("semaphores"),
+			columns:  inDetail,
 			complete: semaphoreNames,
 		},
 		apiCall{
-			use: "set NAME", short: "Define or resize a semaphore; holders keep their permits", method: http.MethodPut, path: below("semaphores"), columns: inDetail,
+			use: "set NAME", short: "Define or resize a semaphore; holders keep their permits", method: http.MethodPut, path: below("semaphores"),
+			columns:  inDetail,
 			complete: semaphoreNames, example: "  tidegate semaphores set report --limit 5",
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().IntVar(&limit, "limit", 0, "maximum total weight of permits")
@@ -40,7 +43,8 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 			},
 		},
 		apiCall{
-			use: "revert NAME", short: "Undo set: the definition of the rules file applies again", method: http.MethodDelete, path: below("semaphores"),
+			use: "revert NAME", short: "Undo set: the definition of the rules file applies again", method: http.MethodDelete,
+			path:    below("semaphores"),
 			columns: inDetail, complete: semaphoreNames,
 		},
 		apiCall{

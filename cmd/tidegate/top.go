@@ -29,8 +29,8 @@ func topCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show the live page of the internal listener in a terminal",
-		Long: "Show live requests, sales, waiting rooms, pending orders and semaphores: the same numbers as the page of the internal listener.\n" +
-			"Press q to quit. Without a terminal, one frame is printed after the other. NO_COLOR disables colours.",
+		Long: "Show live requests, sales, waiting rooms, pending orders and semaphores: the same numbers as the page of the internal " +
+			"listener.\nPress q to quit. Without a terminal, one frame is printed after the other. NO_COLOR disables colours.",
 		Args: named, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			show := api.showFrames
@@ -99,7 +99,9 @@ const (
 
 // follow calls frame for each frame until frame returns false. A stream that ends is reopened, and lost is called with the reason if that
 // fails. A stream that never began, or was refused, is an error.
-func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *livepage.Frame) (more bool, err error), lost func(error)) error {
+func (a *internalAPI) follow(
+	ctx context.Context, frame func(raw []byte, f *livepage.Frame) (more bool, err error), lost func(error),
+) error {
 	for seen := false; ; {
 		var stopped bool
 		err := a.frames(ctx, func(raw []byte, f *livepage.Frame) (bool, error) {

@@ -16,8 +16,9 @@ import (
 func verifyCommand(getenv func(string) string) *cobra.Command {
 	return apiCall{
 		use: "verify SALE", short: "Verify the invariants of a sale",
-		long: "Have the server verify the invariants of a sale. Nothing is changed. Operations in progress do not count as breaches, and a breach is reported " +
-			"only if three consecutive checks find it.\nThe exit status is 1 if an invariant is broken, and 2 if there was no answer or the server could not verify the invariants.",
+		long: "Have the server verify the invariants of a sale. Nothing is changed. Operations in progress do not count as breaches, and a " +
+			"breach is reported only if three consecutive checks find it.\nThe exit status is 1 if an invariant is broken, and 2 if there was " +
+			"no answer or the server could not verify the invariants.",
 		method: http.MethodGet, path: func(args []string) []string { return []string{"v1", "sales", args[0], "verify"} },
 		show: showChecks, complete: saleNames,
 	}.command(getenv)

@@ -19,10 +19,10 @@ func withCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "with COMMAND...",
 		Short: "Run a command with an embedded server, for development and tests",
-		Long: "Start an embedded server with an open sale, run a command, and stop the server when the command ends. The exit status is that of the command.\n" +
-			"The command's environment has TIDEGATE_URL and TIDEGATE_INTERNAL_URL, the two listeners, which require no token, and REDIS_URL, the server's " +
-			"Redis in memory, for semaphores and task queues. The server trusts X-User-ID and X-Forwarded-For from this machine. " +
-			"Its data is in a temporary folder.",
+		Long: "Start an embedded server with an open sale, run a command, and stop the server when the command ends. The exit status is that " +
+			"of the command.\nThe command's environment has TIDEGATE_URL and TIDEGATE_INTERNAL_URL, the two listeners, which require no token, " +
+			"and REDIS_URL, the server's Redis in memory, for semaphores and task queues. The server trusts X-User-ID and X-Forwarded-For from " +
+			"this machine. Its data is in a temporary folder.",
 		Example: `  tidegate with go run ./examples/shop
   tidegate with --rules rules.yaml -- npm test`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -37,7 +37,8 @@ func withCommand() *cobra.Command {
 				settings = append(settings, "-rules-file", rules)
 			}
 			return withEmbedded(cmd.Context(), "", settings, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
-				fmt.Fprintf(cmd.ErrOrStderr(), "Tidegate is listening on %s (public) and %s (internal); sale %s is open.\n", at.Public, at.Internal, at.Sale)
+				fmt.Fprintf(cmd.ErrOrStderr(), "Tidegate is listening on %s (public) and %s (internal); sale %s is open.\n", at.Public, at.Internal,
+					at.Sale)
 				return beside(ctx, cmd, at, args)
 			})
 		},

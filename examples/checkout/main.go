@@ -1,5 +1,5 @@
-// Command checkout is a shop's own checkout behind a waiting room of Tidegate: it verifies passes itself, without asking Tidegate about each
-// request; see README.md.
+// Command checkout is a shop's own checkout behind a waiting room of Tidegate: it verifies passes itself, without asking Tidegate
+// about each request; see README.md.
 package main
 
 import (
@@ -11,7 +11,8 @@ import (
 )
 
 func main() {
-	passes := &Passes{Room: cmp.Or(os.Getenv("ROOM"), "shoes"), Keys: cmp.Or(os.Getenv("TIDEGATE_URL"), "http://127.0.0.1:8080") + "/.well-known/jwks.json"}
+	passes := &Passes{Room: cmp.Or(os.Getenv("ROOM"), "shoes"),
+		Keys: cmp.Or(os.Getenv("TIDEGATE_URL"), "http://127.0.0.1:8080") + "/.well-known/jwks.json"}
 	server := &http.Server{Addr: cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8090"), Handler: checkout(passes), ReadHeaderTimeout: 5 * time.Second}
 	fmt.Fprintln(os.Stderr, server.ListenAndServe())
 	os.Exit(1)

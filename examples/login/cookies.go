@@ -19,7 +19,8 @@ func (s *site) cookie(r *http.Request, name string) string {
 // setCookie sets a cookie for this host only, which scripts cannot read and forms of other sites do not send.
 func (s *site) setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(name), Value: value, Path: "/", MaxAge: int(life.Seconds()), Secure: s.https, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: s.cookieName(name), Value: value, Path: "/", MaxAge: int(life.Seconds()), Secure: s.https, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
 	})
 }
 

@@ -66,7 +66,8 @@ func newSite(t *tidegate, a *accounts, https bool) http.Handler {
 // Messages of the page. A wrong name, a wrong password and a denial get the same message, which must not reveal which names exist or what
 // was counted. Tidegate counts unknown names like existing ones.
 const (
-	wrong       = "That did not work. The name or the password is wrong, or there were too many attempts: then it works again in a few minutes."
+	wrong = "That did not work. The name or the password is wrong, or there were too many attempts: then it works again in a few " +
+		"minutes."
 	unchecked   = "Please type your password once more. Your browser solves a small task first, which slows down programs that guess."
 	busy        = "There are many attempts to log in by this name. Please try again a little later."
 	unavailable = "Login is unavailable at the moment. Please try again in a minute."

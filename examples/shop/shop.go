@@ -143,7 +143,8 @@ func (s *shop) fail(w http.ResponseWriter, r *http.Request, err error, key strin
 func buyerOf(w http.ResponseWriter, r *http.Request) buyer {
 	c, err := r.Cookie("buyer")
 	if err != nil {
-		c = &http.Cookie{Name: "buyer", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int((24 * time.Hour).Seconds())}
+		c = &http.Cookie{Name: "buyer", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+			MaxAge: int((24 * time.Hour).Seconds())}
 		http.SetCookie(w, c)
 		r.AddCookie(c)
 	}
@@ -162,7 +163,8 @@ func render(w http.ResponseWriter, status int, v view) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors "+
+		"'none'")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes())
 }

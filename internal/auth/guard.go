@@ -53,7 +53,8 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 		case foreignHost(r):
 			return Grant{}, wrongHost(r, "localhost, 127.0.0.1 or [::1]: without tokens this listener serves this machine only")
 		case !at.Gateway && forwarded(r) != "":
-			return Grant{}, &ForbiddenError{Detail: fmt.Sprintf("A proxy forwarded this request (it has the field %s), and without tokens this listener "+
+			return Grant{}, &ForbiddenError{Detail: fmt.Sprintf("A proxy forwarded this request (it has the field %s), and without tokens this "+
+				"listener "+
 				"serves only programs on this machine: set INTERNAL_TOKEN or TOKENS_FILE.", forwarded(r))}
 		case foreign(r, at), at.Basic && !at.Gateway && unproven(r, at):
 			return Grant{}, wrongOrigin(r)
@@ -183,10 +184,12 @@ func wrongHost(r *http.Request, right string) error {
 // wrongOrigin returns the error that names the permitted origin.
 func wrongOrigin(r *http.Request) error {
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Referer") == "" {
-		return &ForbiddenError{Detail: fmt.Sprintf("Nothing shows that a page of %s made this request: it has none of the fields Sec-Fetch-Site, Origin and Referer. "+
+		return &ForbiddenError{Detail: fmt.Sprintf("Nothing shows that a page of %s made this request: it has none of the fields "+
+			"Sec-Fetch-Site, Origin and Referer. "+
 			"Programs must send their token in a header, or another User-Agent than a browser's.", input.Shortened(r.Host))}
 	}
-	return &ForbiddenError{Detail: fmt.Sprintf("A page of another origin made this request (Origin %q, Sec-Fetch-Site %q). Only pages of %s may, and programs that send their token in a header.",
+	return &ForbiddenError{Detail: fmt.Sprintf("A page of another origin made this request (Origin %q, Sec-Fetch-Site %q). Only pages of "+
+		"%s may, and programs that send their token in a header.",
 		input.Shortened(r.Header.Get("Origin")), input.Shortened(r.Header.Get("Sec-Fetch-Site")), input.Shortened(r.Host))}
 }
 
@@ -217,8 +220,8 @@ func sameHost(address string, r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// unproven reports whether a browser sent a request, and nothing shows that a page of this origin or its user asked for that: it may be an image
-// in a page of another one. No page can make a browser leave out its name.
+// unproven reports whether a browser sent a request, and nothing shows that a page of this origin or its user asked for that: it
+// may be an image in a page of another one. No page can make a browser leave out its name.
 func unproven(r *http.Request, at Route) bool {
 	return strings.HasPrefix(r.UserAgent(), "Mozilla/") && !at.asked(r) && !ownOrigin(r)
 }

@@ -43,7 +43,8 @@ func (j *JWT) load(content []byte) error {
 		}
 		if line := kid + ": " + err.Error(); !skipped[line] {
 			if skipped[line] = true; !j.skipped[line] {
-				j.log.Info("a key of the JWK set is not used", slog.String("setting", j.source.State().Setting), slog.String("kid", kid), slog.Any("reason", err))
+				j.log.Info("a key of the JWK set is not used", slog.String("setting", j.source.State().Setting), slog.String("kid", kid),
+					slog.Any("reason", err))
 			}
 		}
 	}

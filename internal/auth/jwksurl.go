@@ -26,7 +26,8 @@ func CheckJWKSURL(value string) error {
 	case err != nil, u.User != nil:
 		return errors.New("must be a URL without a password (value not shown, it may contain one)")
 	case u.Hostname() == "", u.Fragment != "", u.Scheme != "https" && !(u.Scheme == "http" && local(u.Hostname())):
-		return fmt.Errorf("must be a URL with https, or with http of this machine, such as https://id.example.com/realms/shop/protocol/openid-connect/certs, got %q", value)
+		return fmt.Errorf("must be a URL with https, or with http of this machine, such as "+
+			"https://id.example.com/realms/shop/protocol/openid-connect/certs, got %q", value)
 	}
 	return nil
 }

@@ -194,7 +194,8 @@ func (j *JWT) verify(token string) (Caller, error) {
 		Tier    string `json:"tier"`
 	}
 	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
-		return Caller{}, malformed("A claim has a wrong type: exp, nbf and iat must be numbers, iss, sub and tier strings, aud a string or a list of strings.", err)
+		return Caller{}, malformed("A claim has a wrong type: exp, nbf and iat must be numbers, iss, sub and tier strings, aud a string or a "+
+			"list of strings.", err)
 	}
 	user, _ := claims.Subject.(string)
 	now := j.now()
@@ -239,7 +240,8 @@ func (v *verifiedJWT) holds() error {
 	return err
 }
 
-// ourTypes begins the header typ of everything that Tidegate signs itself, such as passes. None of it proves who somebody is, whoever trusts its key.
+// ourTypes begins the header typ of everything that Tidegate signs itself, such as passes. None of it proves who somebody is,
+// whoever trusts its key.
 const ourTypes = "tidegate-"
 
 // headerProblem returns what is wrong with the header of a token that was parsed; empty: nothing. RFC 7515 forbids a member crit that is an

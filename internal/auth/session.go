@@ -13,7 +13,8 @@ import (
 	"github.com/tidegate/tidegate/internal/seal"
 )
 
-// SessionCookie is the name of the page's cookie. Behind TLS it has the prefix __Host-, so that no other host or path can set one of this name.
+// SessionCookie is the name of the page's cookie. Behind TLS it has the prefix __Host-, so that no other host or path can set one
+// of this name.
 const SessionCookie = "tidegate_session"
 
 const hostPrefix = "__Host-"
@@ -56,7 +57,8 @@ func NewSessions(tokens *Tokens, keys seal.Keys, store SessionStore) *Sessions {
 
 // Begin makes a session for a token, and its cookie.
 func (s *Sessions) Begin(r *http.Request, t *Token) (cookie string, begun Session) {
-	begun = Session{ID: rand.Text(), Token: sessionToken(s.keys[0], t), Host: strings.ToLower(r.Host), Expires: time.Now().Add(sessionLife).Unix()}
+	begun = Session{ID: rand.Text(), Token: sessionToken(s.keys[0], t), Host: strings.ToLower(r.Host),
+		Expires: time.Now().Add(sessionLife).Unix()}
 	return cookieOf(r, s.keys.Seal(sessionUse, begun), sessionLife), begun
 }
 
@@ -64,7 +66,8 @@ func sessionToken(key seal.Key, t *Token) string {
 	return key.Hash("session token", string(t.hash[:]))
 }
 
-// Of returns the session that a request's cookie holds, and its token. Other hosts of the domain can add cookies of the same name, so all are tried.
+// Of returns the session that a request's cookie holds, and its token. Other hosts of the domain can add cookies of the same
+// name, so all are tried.
 func (s *Sessions) Of(r *http.Request) (found Session, of Token, ok bool) {
 	if s.tokens == nil {
 		return found, of, false
@@ -130,7 +133,8 @@ func (s *Sessions) End(ctx context.Context, session *Session) error {
 func NoCookie(r *http.Request) string { return cookieOf(r, "", -time.Second) }
 
 func cookieOf(r *http.Request, value string, life time.Duration) string {
-	c := http.Cookie{Name: SessionCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	c := http.Cookie{Name: SessionCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true,
+		SameSite: http.SameSiteStrictMode}
 	if behindTLS(r) {
 		c.Name, c.Secure = hostPrefix+SessionCookie, true
 	}
@@ -140,5 +144,6 @@ func cookieOf(r *http.Request, value string, life time.Duration) string {
 // behindTLS reports whether the browser used https. A client that claims so wrongly gets a cookie that it will not send.
 func behindTLS(r *http.Request) bool {
 	proto, _, _ := strings.Cut(cmp.Or(r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Scheme")), ",")
-	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(proto), "https") || strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https://")
+	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(proto), "https") ||
+		strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https://")
 }

@@ -45,15 +45,16 @@ func NewTokens(operator, metrics string) (*Tokens, error) {
 		known = append(known, Token{Name: "metrics", Role: RoleMetrics, hash: sha256.Sum256([]byte(metrics))})
 	}
 	if !usableToken(operator) || metrics != "" && !usableToken(metrics) || metrics == operator {
-		return nil, fmt.Errorf("auth: a token must have %d to %d visible ASCII characters, without spaces, and differ from every other token", minToken, maxToken)
+		return nil, fmt.Errorf("auth: a token must have %d to %d visible ASCII characters, without spaces, and differ from every other token",
+			minToken, maxToken)
 	}
 	t := &Tokens{}
 	t.known.Store(&known)
 	return t, nil
 }
 
-// LoadTokens reads a YAML file: a list of name, role and token. allowDemo also accepts tokens that this repository publishes. No token may be one
-// of the secrets: whoever has the token could sign what the secret signs.
+// LoadTokens reads a YAML file: a list of name, role and token. allowDemo also accepts tokens that this repository publishes. No
+// token may be one of the secrets: whoever has the token could sign what the secret signs.
 func LoadTokens(path string, allowDemo bool, log *slog.Logger, secrets ...string) (*Tokens, error) {
 	t := &Tokens{file: path, allowed: allowDemo, log: log, secrets: secrets}
 	t.source = reload.File("TOKENS_FILE", path, log, t.load)
@@ -75,7 +76,8 @@ func (t *Tokens) Run(ctx context.Context) error {
 	return t.source.Watch(ctx, t.file)
 }
 
-const wrongTokens = "must be a list of lines like - {name: ann, role: operator, token: secret}; roles are admit, metrics, viewer and operator"
+const wrongTokens = "must be a list of lines like - {name: ann, role: operator, token: secret}; roles are admit, metrics, viewer and " +
+	"operator"
 
 func usableToken(text string) bool {
 	return len(text) >= minToken && input.Visible(text, maxToken) && !input.Guessable(text)
@@ -109,9 +111,11 @@ func (t *Tokens) load(content []byte) error {
 		case !slices.Contains(roles, l.Role):
 			return fmt.Errorf("auth: token %d: the role must be admit, metrics, viewer or operator", i+1)
 		case !usableToken(l.Token):
-			return fmt.Errorf("auth: token %d must have %d to %d visible ASCII characters, without spaces, and not repeat a few: openssl rand -hex 32 makes one", i+1, minToken, maxToken)
+			return fmt.Errorf("auth: token %d must have %d to %d visible ASCII characters, without spaces, and not repeat a few: openssl rand "+
+				"-hex 32 makes one", i+1, minToken, maxToken)
 		case IsPublished(l.Token) && !t.allowed:
-			return fmt.Errorf("auth: token %d is one that Tidegate's repository publishes; make one of your own (openssl rand -hex 32), or set ALLOW_DEMO_SECRETS=true", i+1)
+			return fmt.Errorf("auth: token %d is one that Tidegate's repository publishes; make one of your own (openssl rand -hex 32), or set "+
+				"ALLOW_DEMO_SECRETS=true", i+1)
 		case slices.Contains(t.secrets, l.Token):
 			return fmt.Errorf("auth: token %d is one of the secrets that the process signs with; make one of its own", i+1)
 		case hashes[hash]:

@@ -1,5 +1,5 @@
-// Package batch joins calls that are made at the same time: calls that arrive while others are under way make the next ones together. It is for
-// calls whose fixed cost is large beside their own, such as scripts of Redis and statements of a database.
+// Package batch joins calls that are made at the same time: calls that arrive while others are under way make the next ones
+// together. It is for calls whose fixed cost is large beside their own, such as scripts of Redis and statements of a database.
 package batch
 
 import (
@@ -32,8 +32,8 @@ type Call[In, Out any] struct {
 	then  func(Out, error) // of Post
 }
 
-// A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a batch has taken its
-// calls are in it. Nothing runs between calls. Make it with New or NewLate; it is safe for concurrent use.
+// A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a
+// batch has taken its calls are in it. Nothing runs between calls. Make it with New or NewLate; it is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	most     int // calls in a batch
 	atOnce   int // batches under way
@@ -58,25 +58,25 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 	})
 }
 
-// NewLate is New for batches that wait before they use their calls, for a lock for example: calls that arrive meanwhile are in the same batch.
-// Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take returns the same calls each time,
-// or none if all were given up. Calls that run does not take end with ErrNotRun.
+// NewLate is New for batches that wait before they use their calls, for a lock for example: calls that arrive meanwhile are in
+// the same batch. Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take
+// returns the same calls each time, or none if all were given up. Calls that run does not take end with ErrNotRun.
 func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
 	b := &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
 	b.idle.L = &b.mu
 	return b
 }
 
-// Weigh also bounds the sum of the weights of the calls in a batch to heaviest; a call that alone is heavier makes a batch of its own. Call it
-// before the first Do. It returns b.
+// Weigh also bounds the sum of the weights of the calls in a batch to heaviest; a call that alone is heavier makes a batch of its
+// own. Call it before the first Do. It returns b.
 func (b *Batcher[In, Out]) Weigh(heaviest int, weight func(In) int) *Batcher[In, Out] {
 	b.heaviest, b.weight = heaviest, weight
 	return b
 }
 
-// Do waits for the result of a call, or until ctx ends. A call whose ctx ends before its batch begins does not run: Do returns ErrNotRun and
-// ctx's error. If the batch has begun, Do returns only ctx's error, and run still gets the call. Do returns ErrFull at once if too many calls
-// wait.
+// Do waits for the result of a call, or until ctx ends. A call whose ctx ends before its batch begins does not run: Do returns
+// ErrNotRun and ctx's error. If the batch has begun, Do returns only ctx's error, and run still gets the call. Do returns ErrFull
+// at once if too many calls wait.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	c := &Call[In, Out]{In: in, ctx: ctx, done: make(chan struct{})}
 	if !b.add(c, MaxWaiting) {

@@ -29,8 +29,8 @@ func New(after int, pause time.Duration) *Breaker {
 // Open reports whether the last calls failed.
 func (b *Breaker) Open() bool { return b.failures.Load() >= b.after }
 
-// Allows reports whether the caller may make a call: always while the breaker is closed, once in each pause while it is open. The caller need
-// not report how the call went.
+// Allows reports whether the caller may make a call: always while the breaker is closed, once in each pause while it is open. The
+// caller need not report how the call went.
 func (b *Breaker) Allows() bool { return !b.Open() || b.Probes() }
 
 // Probes reports whether the breaker is open and it is this caller's turn to try.

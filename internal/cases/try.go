@@ -18,7 +18,8 @@ type Failure struct {
 	Text string
 }
 
-// Try sends the requests of a case to rules that have counted nothing yet. Nil: all was as expected. An error means that they could not be sent.
+// Try sends the requests of a case to rules that have counted nothing yet. Nil: all was as expected. An error means that they
+// could not be sent.
 func (c *Case) Try(ctx context.Context, rules *rules.Set) (*Failure, error) {
 	now := c.at
 	clock := func() time.Time { return now }
@@ -53,7 +54,8 @@ func (e *expectation) differs(d *admission.Decision, err error) bool {
 	if err != nil {
 		return e.action != invalid
 	}
-	return e.action != "" && e.action != string(d.Action) || e.rule != nil && *e.rule != d.Rule || e.reason != nil && *e.reason != string(d.Reason) ||
+	return e.action != "" && e.action != string(d.Action) || e.rule != nil && *e.rule != d.Rule || e.reason != nil &&
+		*e.reason != string(d.Reason) ||
 		e.remaining != nil && *e.remaining != d.Remaining || e.retryAfter != nil && *e.retryAfter != d.RetryAfter
 }
 

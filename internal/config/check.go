@@ -19,7 +19,8 @@ func (c *Config) checkAPI(t values) []error {
 
 	switch {
 	case !t.has("IDENTITY") && embedded && (t.has("JWT_SECRET") || t.has("JWT_JWKS_FILE") || t.has("JWT_JWKS_URL")):
-		wrong = append(wrong, errors.New("IDENTITY must be jwt with JWT_SECRET, JWT_JWKS_FILE or JWT_JWKS_URL: without it users are taken from a header, and tokens ignored"))
+		wrong = append(wrong, errors.New("IDENTITY must be jwt with JWT_SECRET, JWT_JWKS_FILE or JWT_JWKS_URL: without it users are taken "+
+			"from a header, and tokens ignored"))
 	case !t.has("IDENTITY") && embedded:
 		c.Identity = IdentityHeader
 	case !t.has("IDENTITY"):
@@ -29,11 +30,13 @@ func (c *Config) checkAPI(t values) []error {
 		wrong = append(wrong, errors.New("JWT_SECRET or JWT_JWKS_FILE or JWT_JWKS_URL is required with IDENTITY=jwt, to verify tokens"))
 	}
 	if !t.has("SECRET") && !embedded {
-		wrong = append(wrong, errors.New("SECRET is required: at least 32 characters, the same in all processes (openssl rand -hex 32 makes one)"))
+		wrong = append(wrong, errors.New("SECRET is required: at least 32 characters, the same in all processes (openssl rand -hex 32 makes "+
+			"one)"))
 	}
 	for _, name := range []string{"DURABILITY", "REDIS_TIMEOUT", "DATABASE_MAX_CONNS"} {
 		if t.has(name) && embedded {
-			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses neither; set both, or leave %[1]s out", name))
+			wrong = append(wrong, fmt.Errorf("%s requires REDIS_URL and DATABASE_URL: the embedded server uses neither; set both, or leave "+
+				"%[1]s out", name))
 		}
 	}
 	for _, pair := range [][2]string{
@@ -60,11 +63,12 @@ func (c *Config) checkAPI(t values) []error {
 
 // secretVariables are the variables that hold a secret, or a URL with a password. Each may be given as a file, in the variable with _FILE.
 var secretVariables = []string{
-	"SECRET", "SECRET_PREVIOUS", "JWT_SECRET", "INTERNAL_TOKEN", "METRICS_TOKEN", "CAPTCHA_SECRET", "REDIS_URL", "QUEUE_REDIS_URL", "DATABASE_URL",
+	"SECRET", "SECRET_PREVIOUS", "JWT_SECRET", "INTERNAL_TOKEN", "METRICS_TOKEN", "CAPTCHA_SECRET", "REDIS_URL", "QUEUE_REDIS_URL",
+	"DATABASE_URL",
 }
 
-// checkDifferent returns errors about secrets that are the same: whoever gets one for its purpose, such as the service that signs users' tokens,
-// would have the rights of the other.
+// checkDifferent returns errors about secrets that are the same: whoever gets one for its purpose, such as the service that signs
+// users' tokens, would have the rights of the other.
 func checkDifferent(t values) (wrong []error) {
 	for i, name := range secretVariables {
 		for _, other := range secretVariables[:i] {

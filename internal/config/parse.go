@@ -178,7 +178,8 @@ func networks(field *[]netip.Prefix) func(string) error {
 			}
 			prefix = plain(prefix)
 			if prefix.Bits() == 0 {
-				return fmt.Errorf("must be the proxies' own networks, such as 10.0.0.0/8, got %q, which contains every address: any caller could claim any user", part)
+				return fmt.Errorf("must be the proxies' own networks, such as 10.0.0.0/8, got %q, which contains every address: any caller could "+
+					"claim any user", part)
 			}
 			*field = append(*field, prefix)
 		}
@@ -233,8 +234,8 @@ func collector(field *string) func(string) error {
 		u, err := url.Parse(value)
 		switch {
 		case err != nil, strings.Contains(value, "@"), u.RawQuery != "":
-			return errors.New("must be a URL without a password or a query, such as http://localhost:4318 (value not shown, it may contain a password); " +
-				"set credentials in OTEL_EXPORTER_OTLP_HEADERS")
+			return errors.New("must be a URL without a password or a query, such as http://localhost:4318 (value not shown, it may contain a " +
+				"password); set credentials in OTEL_EXPORTER_OTLP_HEADERS")
 		case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Fragment != "":
 			return fmt.Errorf("must be the base URL of an OTLP/HTTP collector, without /v1/traces, such as http://localhost:4318, got %q", value)
 		}
@@ -277,7 +278,8 @@ func issuers(field *[]string) func(string) error {
 				continue
 			}
 			if !input.Visible(part, 255) {
-				return fmt.Errorf("must be issuers of at most 255 visible ASCII characters, such as https://abc.execute-api.eu-west-1.amazonaws.com/api, got %q", part)
+				return fmt.Errorf("must be issuers of at most 255 visible ASCII characters, such as "+
+					"https://abc.execute-api.eu-west-1.amazonaws.com/api, got %q", part)
 			}
 			*field = append(*field, part)
 		}
@@ -332,7 +334,8 @@ func (u *URL) setRedis(value string) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}
-	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, comma-separated nodes of a cluster, redis+cluster://host:6379 for a cluster, or redis+sentinel://host:26379,host:26379/name")
+	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, comma-separated nodes of a cluster, "+
+		"redis+cluster://host:6379 for a cluster, or redis+sentinel://host:26379,host:26379/name")
 }
 
 func (u *URL) setPostgres(value string) error {
@@ -352,7 +355,8 @@ func (u *URL) set(value string, err error, right string) error {
 	authority, _, _ := strings.Cut(rest, "/")
 	misled := strings.Contains(rest, "@") && strings.LastIndexByte(rest, '@') > len(authority)
 	if quoting := (*url.Error)(nil); misled || errors.As(err, &quoting) {
-		return fmt.Errorf("must be like %s, with special characters of the password percent-encoded, got an invalid URL (not shown, it may contain a password)", right)
+		return fmt.Errorf("must be like %s, with special characters of the password percent-encoded, got an invalid URL (not shown, it may "+
+			"contain a password)", right)
 	}
 	if err != nil {
 		return fmt.Errorf("must be like %s, got %q: %w", right, URL(value), err)

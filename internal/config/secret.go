@@ -64,7 +64,8 @@ func (c *Config) readSecrets(flags *flag.FlagSet, given values) (wrong []error) 
 		case path == "":
 			plainURL := strings.HasSuffix(name, "_URL") && !strings.Contains(URL(given[name]).String(), ":***@")
 			if s := (setting{name: name}); asFlag[s.flag()] && given.has(name) && !plainURL {
-				c.Warnings = append(c.Warnings, fmt.Sprintf("the flag -%s shows a secret to every user of this machine: set %s or %s instead", s.flag(), name, name+fileSuffix))
+				c.Warnings = append(c.Warnings, fmt.Sprintf("the flag -%s shows a secret to every user of this machine: set %s or %s instead",
+					s.flag(), name, name+fileSuffix))
 			}
 			continue
 		case given.has(name):

@@ -1,5 +1,5 @@
-// Package connections bounds the connections that clients hold, so that those to Redis and Postgres, and those of other listeners, always find
-// a file descriptor.
+// Package connections bounds the connections that clients hold, so that those to Redis and Postgres, and those of other
+// listeners, always find a file descriptor.
 package connections
 
 import (
@@ -40,8 +40,8 @@ type Stats struct {
 	AcceptErrors                uint64 // failed accepts, for lack of descriptors for example
 }
 
-// A Bound counts the connections of one listener. A new connection beyond the bound takes the place of the one that has been idle for longest,
-// or is refused if none has been idle for a second. Make it with New; it is safe for concurrent use.
+// A Bound counts the connections of one listener. A new connection beyond the bound takes the place of the one that has been idle
+// for longest, or is refused if none has been idle for a second. Make it with New; it is safe for concurrent use.
 type Bound struct {
 	opts Options
 
@@ -107,7 +107,8 @@ func (b *Bound) fail(err error) {
 	b.stats.AcceptErrors++
 	b.failed++
 	if now := time.Now(); now.Sub(b.logged) >= errorsEvery {
-		b.opts.Log.Error("connections cannot be accepted", slog.String("listener", b.opts.Name), slog.Any("error", err), slog.Int("attempts", b.failed))
+		b.opts.Log.Error("connections cannot be accepted", slog.String("listener", b.opts.Name), slog.Any("error", err),
+			slog.Int("attempts", b.failed))
 		b.logged, b.failed = now, 0
 	}
 }

@@ -20,8 +20,8 @@ const (
 type Shares struct{ Public, Internal int }
 
 // Divide returns the shares of a process that needs some descriptors for its own connections to servers, from its limit of open files
-// (RLIMIT_NOFILE) and Go's memory limit (GOMEMLIMIT), half of which clients may hold. It warns about fewer than 4,096 open files. Whatever that
-// limit is, the listeners share at least a quarter of it.
+// (RLIMIT_NOFILE) and Go's memory limit (GOMEMLIMIT), half of which clients may hold. It warns about fewer than 4,096 open files.
+// Whatever that limit is, the listeners share at least a quarter of it.
 func Divide(servers int, log *slog.Logger) (Shares, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A Document is an OpenAPI 3.1 document. It is stricter than the text: a response must have no member that is not declared, because a generated
-// client drops it. Make it with Parse. It is safe for concurrent use.
+// A Document is an OpenAPI 3.1 document. It is stricter than the text: a response must have no member that is not declared,
+// because a generated client drops it. Make it with Parse. It is safe for concurrent use.
 type Document struct {
 	root   map[string]any
 	routes *http.ServeMux
@@ -92,7 +92,8 @@ func (operation) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 // unsaid are header fields of HTTP itself, or for browsers, which a caller of the API neither obeys nor uses.
 var unsaid = []string{
-	"Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Referrer-Policy", "Transfer-Encoding", "Vary", "X-Accel-Buffering",
+	"Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Referrer-Policy",
+	"Transfer-Encoding", "Vary", "X-Accel-Buffering",
 	"X-Content-Type-Options",
 }
 
@@ -154,10 +155,11 @@ func (d *Document) Mismatches(method string, target *url.URL, status int, header
 }
 
 // describable are the methods of an operation, but for HEAD, which is that of GET.
-var describable = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPatch, http.MethodTrace}
+var describable = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPatch,
+	http.MethodTrace}
 
-// unrouted checks an answer to a request for which the document has no operation: a problem, or that to a preflight. For other methods it can
-// have none.
+// unrouted checks an answer to a request for which the document has no operation: a problem, or that to a preflight. For other
+// methods it can have none.
 func (d *Document) unrouted(method string, status int, header http.Header, body []byte) []string {
 	if method == http.MethodOptions && status == http.StatusNoContent || !slices.Contains(describable, method) {
 		return nil

@@ -100,7 +100,8 @@ func (n *Network) Fetch(ctx context.Context, relays []string, round int64) (sign
 func (n *Network) fetch(ctx context.Context, relay string, round int64) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, relayWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/%s/public/%d", strings.TrimSuffix(relay, "/"), n.Chain, round), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s/%s/public/%d", strings.TrimSuffix(relay, "/"), n.Chain, round), nil)
 	if err != nil {
 		return "", err
 	}

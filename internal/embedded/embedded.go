@@ -95,7 +95,8 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			select {
 			case addrs := <-listening:
 				ready(Place{
-					Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data, Identity: cfg.Identity,
+					Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data,
+					Identity: cfg.Identity,
 				})
 			case <-ctx.Done(): // stopped before it listened
 			}
@@ -104,7 +105,8 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(ctx, &completed, serve.HTTP{
-		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db), Rooms: waitingroom.SQLite(db, store.Writing()),
+		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db),
+		Rooms:    waitingroom.SQLite(db, store.Writing()),
 		Failures: login.NewMemoryStore(), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err
@@ -181,7 +183,8 @@ type Place struct {
 func (p Place) Describe(w io.Writer) {
 	user, hint := `-H 'X-User-ID: alice'`, ""
 	if p.Identity == config.IdentityJWT {
-		user, hint = `-H "Authorization: Bearer $TOKEN"`, "TOKEN is a JWT of one of your users; docs/identity.md shows how to make one for a trial.\n\n"
+		user, hint = `-H "Authorization: Bearer $TOKEN"`,
+			"TOKEN is a JWT of one of your users; docs/identity.md shows how to make one for a trial.\n\n"
 	}
 	fmt.Fprintf(w, `Tidegate is running as an embedded server: Redis in memory, orders in %[1]s.
 Committed orders are durable. Orders in flight may be lost if the process is killed.

@@ -19,8 +19,8 @@ const PageSize = 1000
 // A Format is the media type of an export.
 type Format string
 
-// The formats. CSV has a line of column names, and cells that no spreadsheet takes for formulas, see Harmless. NDJSON has an object per line with
-// the columns as fields, and every text as it is stored.
+// The formats. CSV has a line of column names, and cells that no spreadsheet takes for formulas, see Harmless. NDJSON has an
+// object per line with the columns as fields, and every text as it is stored.
 const (
 	CSV    Format = "text/csv"
 	NDJSON Format = "application/x-ndjson"
@@ -34,10 +34,13 @@ func (f Format) Extension() string {
 	return ".csv"
 }
 
-// Write writes all pages to w, until ctx ends. next returns the page after a row, or the first page for nil: PageSize rows, or fewer if it is the
-// last one. Nothing is written when the first page cannot be read, so that the error can still be the answer. row returns a value per column: a
-// text, a number, a list of numbers or a time. Empty texts and zero times are unknown: an empty cell, and null in NDJSON.
-func Write[T any](ctx context.Context, w io.Writer, f Format, columns []string, next func(after *T) ([]T, error), row func(*T) []any) error {
+// Write writes all pages to w, until ctx ends. next returns the page after a row, or the first page for nil: PageSize rows, or
+// fewer if it is the last one. Nothing is written when the first page cannot be read, so that the error can still be the answer.
+// row returns a value per column: a text, a number, a list of numbers or a time. Empty texts and zero times are unknown: an empty
+// cell, and null in NDJSON.
+func Write[T any](
+	ctx context.Context, w io.Writer, f Format, columns []string, next func(after *T) ([]T, error), row func(*T) []any,
+) error {
 	var (
 		out   bytes.Buffer
 		cells = csv.NewWriter(&out)
@@ -122,13 +125,13 @@ func unknown(v any) bool {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// formula matches where a formula begins: at a sign at the start of a cell, quoted or not. Where the comma is the decimal separator spreadsheets
-// split lines at another character, and ignore quotes that do not begin a cell, so that one may begin after any separator. Some take the full-width
-// forms of the signs for the signs.
+// formula matches where a formula begins: at a sign at the start of a cell, quoted or not. Where the comma is the decimal
+// separator spreadsheets split lines at another character, and ignore quotes that do not begin a cell, so that one may begin
+// after any separator. Some take the full-width forms of the signs for the signs.
 var formula = regexp.MustCompile(`((?:\A|[,;|\t\r\n])"*)([=+\-@＝＋－＠])`)
 
-// Harmless returns a text that no spreadsheet runs as a formula (OWASP, CSV Injection): with an apostrophe before each sign at which it could take
-// one to begin.
+// Harmless returns a text that no spreadsheet runs as a formula (OWASP, CSV Injection): with an apostrophe before each sign at
+// which it could take one to begin.
 func Harmless(text string) string {
 	text = formula.ReplaceAllString(text, "$1'$2")
 	if text != "" && strings.ContainsRune("\t\r\n", rune(text[0])) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An Error is an error of a kind, with what its caller needs apart from each other, so that no code reads its text. errors.Is finds its kind and
-// its cause.
+// An Error is an error of a kind, with what its caller needs apart from each other, so that no code reads its text. errors.Is
+// finds its kind and its cause.
 type Error struct {
 	Kind       error         // what it is: a sentinel of the package that returns it
 	Field      string        // of the request or definition that is wrong, as the package names it; empty: none

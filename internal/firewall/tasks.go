@@ -40,7 +40,8 @@ func enqueue(ctx context.Context, client *asynq.Client, namespace, id string, p 
 	if err != nil {
 		return fmt.Errorf("firewall: enqueue: %w", err)
 	}
-	opts = append(opts, asynq.Queue(Queue(namespace)), asynq.TaskID(id), asynq.Timeout(taskWithin), asynq.Retention(taskKept), asynq.MaxRetry(tries(lasts)))
+	opts = append(opts, asynq.Queue(Queue(namespace)), asynq.TaskID(id), asynq.Timeout(taskWithin), asynq.Retention(taskKept),
+		asynq.MaxRetry(tries(lasts)))
 	_, err = client.EnqueueContext(ctx, asynq.NewTask(Task, text), opts...)
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return fmt.Errorf("firewall: enqueue: %w", err)

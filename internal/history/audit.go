@@ -37,8 +37,8 @@ func (c Changes) Record(ctx context.Context, e Change) error {
 	return nil
 }
 
-// List returns up to limit changes, the newest first: those after the one with the ID after, or from the newest if that is empty. An ID that
-// is not known has nothing after it. The error may be ErrUnavailable.
+// List returns up to limit changes, the newest first: those after the one with the ID after, or from the newest if that is empty.
+// An ID that is not known has nothing after it. The error may be ErrUnavailable.
 func (c Changes) List(ctx context.Context, after string, limit int) ([]Change, error) {
 	p := page{columns: "id, at, actor, action, target, detail, outcome, request_id", table: "audit_events", after: after, limit: limit}
 	return list(ctx, c.h, p, func(e *Change) []any {

@@ -33,7 +33,8 @@ func (b Bans) List(ctx context.Context, after string, limit int) ([]bans.Event, 
 	p := page{columns: "id, at, lifted, kind, value, reason, rule, since, until, times", table: "ban_events", after: after, limit: limit}
 	return list(ctx, b.h, p, func(e *bans.Event) []any {
 		return []any{
-			&e.ID, (*sqldb.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule, (*sqldb.Time)(&e.Since), (*sqldb.Time)(&e.Until), &e.Times,
+			&e.ID, (*sqldb.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule, (*sqldb.Time)(&e.Since), (*sqldb.Time)(&e.Until),
+			&e.Times,
 		}
 	})
 }

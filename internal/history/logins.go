@@ -39,7 +39,8 @@ func orNull(t time.Time) any {
 // after, or from the newest if that is empty. An ID that is not known has nothing after it. The error may be ErrUnavailable.
 func (l Logins) List(ctx context.Context, reference, after string, limit int) ([]login.Event, error) {
 	p := page{
-		columns: "id, at, rule, count, action, factor, name_reference, ip_masked, until, times, shadow", table: "login_events", after: after, limit: limit,
+		columns: "id, at, rule, count, action, factor, name_reference, ip_masked, until, times, shadow", table: "login_events", after: after,
+		limit: limit,
 	}
 	if reference != "" {
 		p.where, p.with = " AND name_reference <> '' AND name_reference = $2", []any{reference} // the former leads to the index

@@ -17,7 +17,8 @@ const (
 // tables are those that are pruned. Each has a column id, which is unique, and an index on (at, id).
 var tables = [...]string{"ban_events", "login_events", "audit_events"}
 
-// Run deletes what is older than keep, now and every hour, until ctx ends. Any number of processes may. What fails is tried again an hour later.
+// Run deletes what is older than keep, now and every hour, until ctx ends. Any number of processes may. What fails is tried again
+// an hour later.
 func (h *History) Run(ctx context.Context, keep time.Duration, log *slog.Logger) error {
 	return periodic.Until(ctx, pruneEvery, func() bool {
 		n, err := h.Prune(ctx, time.Now().Add(-keep))
@@ -49,7 +50,8 @@ func (h *History) Prune(ctx context.Context, before time.Time) (rows int64, err 
 
 // pruneSome is Prune for a batch of one table.
 func (h *History) pruneSome(ctx context.Context, table string, before time.Time) (int64, error) {
-	n, err := h.db.Exec(ctx, "DELETE FROM "+table+" WHERE id IN (SELECT id FROM "+table+" WHERE at < $1 ORDER BY at, id LIMIT $2)", before, h.batch)
+	n, err := h.db.Exec(ctx, "DELETE FROM "+table+" WHERE id IN (SELECT id FROM "+table+" WHERE at < $1 ORDER BY at, id LIMIT $2)", before,
+		h.batch)
 	if err != nil {
 		return 0, fmt.Errorf("history: prune %s: %w", table, err)
 	}

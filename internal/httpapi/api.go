@@ -87,7 +87,8 @@ func New(cfg Config) (*API, error) {
 	cfg.CORSOrigins, cfg.TrustedProxies, cfg.VWRIssuers = origins, slices.Clone(cfg.TrustedProxies), slices.Clone(cfg.VWRIssuers)
 	a := &API{
 		cfg: cfg, log: slog.New(LogHandler(cfg.Logger.Handler())),
-		waits: route.NewAtOnce(maxWaits, maxWaitsPerAddress), newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(), capacity: loadshed.NewCapacity(cfg.DecideWithin),
+		waits: route.NewAtOnce(maxWaits, maxWaitsPerAddress), newOrders: loadshed.NewRunQueue(), reads: loadshed.NewRunQueue(),
+		capacity: loadshed.NewCapacity(cfg.DecideWithin),
 	}
 	a.errors = request.NewErrorWriter(a.log)
 	a.leaving, a.leave = context.WithCancel(context.Background())
@@ -112,7 +113,8 @@ func (a *API) servePublic() error {
 	}
 	a.public = a.echo(append(steps, impersonal, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
 	l := &route.Listener{
-		Docs: a.huma(a.public, "Tidegate", userSecurity(a.cfg.Identity)), Echo: a.public, Errors: a.errors, Proxies: a.proxies(), Charger: a.charger,
+		Docs: a.huma(a.public, "Tidegate", userSecurity(a.cfg.Identity)), Echo: a.public, Errors: a.errors, Proxies: a.proxies(),
+		Charger: a.charger,
 	}
 	a.register(l)
 	a.describeCaller(l.Docs.OpenAPI(), func(path string, _ *huma.Operation) bool {
@@ -133,9 +135,11 @@ func (a *API) servePublic() error {
 
 // serveInternal builds the internal listener.
 func (a *API) serveInternal() {
-	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
+	// guarded may ask whether a session has ended
+	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify)
 	l := &route.Listener{
-		Docs: a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.cfg.Tokens)), Echo: a.internal, Private: true, Errors: a.errors, Proxies: a.proxies(), Audit: a.audit,
+		Docs: a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.cfg.Tokens)), Echo: a.internal, Private: true, Errors: a.errors,
+		Proxies: a.proxies(), Audit: a.audit,
 	}
 	a.register(l)
 	a.describeCaller(l.Docs.OpenAPI(), func(_ string, op *huma.Operation) bool { return l.ActsForUser(op.OperationID) })
@@ -172,7 +176,8 @@ func (a *API) makeHandlers() {
 	a.guard = auth.NewGuard(cfg.Tokens, sessions, a.proxies())
 	a.audit = &audit.Log{Store: cfg.Audit, Tokens: cfg.Tokens, Logger: a.log}
 	probes := &health.Handlers{
-		Version: cfg.Version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: cfg.Tokens, Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated,
+		Version: cfg.Version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: cfg.Tokens,
+		Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated,
 	}
 	a.add(probes, a.audit)
 	if cfg.Metrics != nil {
@@ -212,7 +217,8 @@ func (a *API) makeHandlers() {
 			page.Semaphores = held.ForPage
 		}
 		a.feed = page.Feed(a.log)
-		a.add(&live.Page{Version: cfg.Version, Feed: a.feed, Leaving: a.leaving.Done()}, &live.Sessions{Tokens: cfg.Tokens, Sessions: sessions, Guard: a.guard})
+		a.add(&live.Page{Version: cfg.Version, Feed: a.feed, Leaving: a.leaving.Done()},
+			&live.Sessions{Tokens: cfg.Tokens, Sessions: sessions, Guard: a.guard})
 	}
 }
 
@@ -247,12 +253,14 @@ func (a *API) makeDecisions(gateways *admit.Gateways) *admit.Rules {
 func (a *API) makeSales(report echo.MiddlewareFunc) {
 	all := a.cfg.Orders
 	a.placer = &sales.Placer{
-		Orders: all, Rules: a.charger, Gate: a.cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: a.cfg.DecideWithin,
+		Orders: all, Rules: a.charger, Gate: a.cfg.Gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second),
+		Within: a.cfg.DecideWithin,
 		Errors: a.errors, Log: a.log,
 	}
 	a.add(
 		&sales.Reader{Orders: all, MayWait: a.mayWait}, a.placer, &sales.Changes{Orders: all}, &sales.DeadLetters{Orders: all},
-		&sales.Feed{Orders: all, MayWait: a.mayWait}, &sales.Export{Orders: all, Log: a.log, Limit: report}, &sales.Admin{Orders: all, Verified: a.cfg.Verified},
+		&sales.Feed{Orders: all, MayWait: a.mayWait}, &sales.Export{Orders: all, Log: a.log, Limit: report},
+		&sales.Admin{Orders: all, Verified: a.cfg.Verified},
 	)
 }
 
@@ -260,7 +268,8 @@ func (a *API) makeSales(report echo.MiddlewareFunc) {
 func (a *API) makeRooms(report echo.MiddlewareFunc) {
 	all := a.cfg.Rooms
 	visitors := &rooms.Visitors{
-		Rooms: all, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, MayWait: a.mayWait, Leaving: a.leaving, Errors: a.errors,
+		Rooms: all, Charger: a.charger, Challenges: a.challenges, Draining: a.draining.Load, MayWait: a.mayWait, Leaving: a.leaving,
+		Errors: a.errors,
 	}
 	a.add(
 		visitors, &rooms.Admin{Rooms: all, Captchas: a.challenges != nil}, &rooms.Export{Rooms: all, Log: a.log, Limit: report},

@@ -73,7 +73,8 @@ const (
 
 // reasonsOfOwn are the problems for the statuses that net/http sends by itself.
 var reasonsOfOwn = map[string]string{
-	"400": problem.Malformed, "417": problem.Expectation, "431": problem.HeaderTooLarge, "501": problem.TransferCoding, "505": problem.HTTPVersion,
+	"400": problem.Malformed, "417": problem.Expectation, "431": problem.HeaderTooLarge, "501": problem.TransferCoding,
+	"505": problem.HTTPVersion,
 }
 
 // ownProblem returns the response that replaces what net/http is about to write, or nil if a handler wrote that.
@@ -100,7 +101,8 @@ func ownProblem(b []byte) []byte {
 // raw returns a problem as it is sent over a connection that then ends; fields are further header fields, each with its line end.
 func raw(code string, p *problem.Problem, fields string) []byte {
 	body, _ := json.Marshal(p) // of strings and a number: cannot fail
-	return fmt.Appendf(nil, "%s%s %s\r\nContent-Type: application/problem+json\r\nCache-Control: no-store\r\n%sConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+	return fmt.Appendf(nil, "%s%s %s\r\nContent-Type: application/problem+json\r\nCache-Control: no-store\r\n%sConnection: "+
+		"close\r\nContent-Length: %d\r\n\r\n%s",
 		ownStatusLine, code, http.StatusText(p.Status), fields, len(body), body)
 }
 

@@ -18,13 +18,14 @@ import (
 
 // userParameters are the fields in which a proxy names its client's user.
 var userParameters = []*huma.Param{
-	route.HeaderParameter("X-User-ID", "The user, as determined by the proxy in front: accepted from loopback and TRUSTED_PROXIES, ignored from others. "+
+	route.HeaderParameter("X-User-ID", "The user, as determined by the proxy in front: accepted from loopback and TRUSTED_PROXIES, "+
+		"ignored from others. "+
 		"The proxy must overwrite what a client sends"),
 	route.HeaderParameter("X-User-Tier", "The user's tier, likewise. Without it: registered with a user, anonymous without"),
 }
 
-// describeCaller documents how some operations identify the caller, and that the rules count their requests. With IDENTITY=jwt the document's
-// security scheme describes the user.
+// describeCaller documents how some operations identify the caller, and that the rules count their requests. With IDENTITY=jwt
+// the document's security scheme describes the user.
 func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *huma.Operation) bool) {
 	parameters := []*huma.Param{route.ForwardedFor}
 	if _, ok := a.cfg.Identity.(auth.HeaderIdentity); ok {

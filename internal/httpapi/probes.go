@@ -13,7 +13,10 @@ import (
 
 // Probes serves livez, readyz and metrics, and nothing else, for a process without an API. It has no tokens: every client that
 // reaches the listener can read them. demoSecrets and outdated are those of Config. The returned drain makes readyz answer 503.
-func Probes(conditions func(context.Context) []orders.Condition, version string, demoSecrets []string, outdated func() []string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
+func Probes(
+	conditions func(context.Context) []orders.Condition, version string, demoSecrets []string, outdated func() []string,
+	metrics http.Handler, log *slog.Logger,
+) (handler http.Handler, drain func()) {
 	a := &API{cfg: Config{Version: version}, log: slog.New(LogHandler(log.Handler()))}
 	a.errors = request.NewErrorWriter(a.log)
 	probes := &health.Handlers{Version: version, Conditions: conditions, Draining: a.draining.Load, Demo: demoSecrets, Outdated: outdated}

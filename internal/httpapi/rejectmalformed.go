@@ -25,7 +25,8 @@ const drained = 256 << 10
 
 // single are the fields that may be sent only once. With two values it would be unclear which one to trust: a proxy that
 // appends its value to the client's instead of replacing it would let clients choose their identity.
-var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token", rooms.TokenField, admit.PassField}
+var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token", rooms.TokenField,
+	admit.PassField}
 
 // rejectMalformed refuses requests that are malformed in ways that handlers need not check.
 func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
@@ -89,7 +90,8 @@ func spokenJSON(header http.Header) (wrong string) {
 	}
 	if types := header["Content-Type"]; len(types) != 1 || types[0] != "application/json" {
 		kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
-		if charset, ok := parameters["charset"]; len(types) != 1 || err != nil || kind != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {
+		if charset, ok := parameters["charset"]; len(types) != 1 || err != nil || kind != "application/json" || ok &&
+			!strings.EqualFold(charset, "utf-8") {
 			return "Content-Type must be application/json, and sent once."
 		}
 		header.Set("Content-Type", "application/json")
@@ -116,7 +118,8 @@ func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
 				return next(c)
 			}
 			p := problem.New(problem.Forbidden)
-			p.Detail = fmt.Sprintf("A page must be of the host that it calls (here %s), or its origin must stand in CORS_ORIGINS; this one is of %q.",
+			p.Detail = fmt.Sprintf("A page must be of the host that it calls (here %s), or its origin must stand in CORS_ORIGINS; this one is "+
+				"of %q.",
 				input.Shortened(r.Host), input.Shortened(r.Header.Get("Origin")))
 			return p
 		}

@@ -68,7 +68,8 @@ func plain(s string) bool {
 
 // invisible reports whether a printable character shows nothing, so that two names could look the same.
 func invisible(r rune) bool {
-	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800' // a Braille pattern without dots
+	// a Braille pattern without dots
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800'
 }
 
 // Shortened returns s, or its first MaxQuoted bytes and an ellipsis.

@@ -24,8 +24,8 @@ type Digest [16]byte
 // String returns 22 characters of A-Z a-z 0-9 - _.
 func (d Digest) String() string { return base64.RawURLEncoding.EncodeToString(d[:]) }
 
-// Decode decodes a text that was signed, or is compared. It accepts one spelling of each value: package base64 ignores line breaks and, unless
-// it is strict, the last bits, so that a signed text would have many valid ones.
+// Decode decodes a text that was signed, or is compared. It accepts one spelling of each value: package base64 ignores line
+// breaks and, unless it is strict, the last bits, so that a signed text would have many valid ones.
 func Decode(encoding *base64.Encoding, text string) ([]byte, error) {
 	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 		return nil, base64.CorruptInputError(i)

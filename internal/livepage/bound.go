@@ -33,8 +33,8 @@ func (s *Sale) bound() {
 	}
 }
 
-// activityRank sorts active items first: from 0 to 1 it is the share of the stock that is left, 1 if nothing was sold yet, 2 if nothing is left,
-// 3 if that is unknown.
+// activityRank sorts active items first: from 0 to 1 it is the share of the stock that is left, 1 if nothing was sold yet, 2 if
+// nothing is left, 3 if that is unknown.
 func (it *Item) activityRank() float64 {
 	switch {
 	case it.Free == nil:
@@ -73,7 +73,8 @@ func compareRooms(a, b Room) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(ended(&a), ended(&b)), cmp.Compare(b.Waiting, a.Waiting), b.StartsAt.Compare(a.StartsAt), strings.Compare(a.Room, b.Room))
+	return cmp.Or(cmp.Compare(ended(&a), ended(&b)), cmp.Compare(b.Waiting, a.Waiting), b.StartsAt.Compare(a.StartsAt),
+		strings.Compare(a.Room, b.Room))
 }
 
 // CompareSales sorts running sales before future ones before ended ones: running and ended ones latest first, future ones soonest first.

@@ -20,7 +20,8 @@ var pageSource string
 var page = template.Must(template.New("page").Parse(pageSource))
 
 // policy restricts the page to resources of this listener.
-const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
 
 // Page serves the page itself. version is the version of the program.
 func Page(version string) http.Handler {

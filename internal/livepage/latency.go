@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// latencies count durations by buckets of which each octave has eight, up to nine minutes. The zero value is ready; safe for concurrent use.
+// latencies count durations by buckets of which each octave has eight, up to nine minutes. The zero value is ready; safe for
+// concurrent use.
 type latencies [8 * 27]atomic.Uint64
 
 func (l *latencies) add(took time.Duration) { l[min(bucketOf(took), len(l)-1)].Add(1) }
@@ -46,7 +47,8 @@ func (d *durations) since(before *durations) *Latency {
 	return &Latency{P50US: quantile(50), P99US: quantile(99)}
 }
 
-// bucketOf returns the bucket of a duration: microseconds below 8 have one each, and of larger ones the three bits after the highest decide.
+// bucketOf returns the bucket of a duration: microseconds below 8 have one each, and of larger ones the three bits after the
+// highest decide.
 func bucketOf(took time.Duration) int {
 	us := uint64(max(0, took.Microseconds()))
 	if us < 8 {

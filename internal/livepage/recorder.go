@@ -77,7 +77,8 @@ func (r *Recorder) Answered(answer, rule string, took time.Duration, asked func(
 	ip := netaddr.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+ofAnOrder.ReplaceAllString(req.Route, "$1…"), mostName), Answer: answer, Rule: rule})
+	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip,
+		What: short(req.Method+" "+ofAnOrder.ReplaceAllString(req.Route, "$1…"), mostName), Answer: answer, Rule: rule})
 }
 
 // ofAnOrder matches the path of an order: the id of an anonymous one is the right to it.
@@ -148,8 +149,10 @@ func (c *counters) totals() map[string]uint64 {
 }
 
 var (
-	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that matched a rule, by result: admitted or the reason of the refusal; for orders, the final result.", []string{"answer"}, nil)
-	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by its verdict: charged, refused, or shadow (a shadow rule would have refused).", []string{"rule", "verdict"}, nil)
+	answersTotal = prometheus.NewDesc("tidegate_answers_total",
+		"Requests that matched a rule, by result: admitted or the reason of the refusal; for orders, the final result.", []string{"answer"}, nil)
+	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by its verdict: charged, refused, or "+
+		"shadow (a shadow rule would have refused).", []string{"rule", "verdict"}, nil)
 )
 
 // Describe implements prometheus.Collector.

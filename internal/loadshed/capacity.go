@@ -13,8 +13,8 @@ const (
 	maxLimit   = 4096
 )
 
-// Bounds of the Retry-After of orders that this process has no room for. An item with too many uncommitted orders has its own: retryCapacity
-// in package orders.
+// Bounds of the Retry-After of orders that this process has no room for. An item with too many uncommitted orders has its own:
+// retryCapacity in package orders.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = 30 * time.Second

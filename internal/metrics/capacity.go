@@ -12,8 +12,9 @@ func (m *Metrics) Capacity(api *httpapi.API) { m.registry.MustRegister(capacity{
 type capacity struct{ of *httpapi.API }
 
 var (
-	decidedLimit = describe("orders_in_decision_limit", "Maximum number of orders that this process decides at the same time; it adapts to the process's speed.")
-	decidedNow   = describe("orders_in_decision", "Orders that this process is deciding now.")
+	decidedLimit = describe("orders_in_decision_limit",
+		"Maximum number of orders that this process decides at the same time; it adapts to the process's speed.")
+	decidedNow = describe("orders_in_decision", "Orders that this process is deciding now.")
 )
 
 // Describe implements prometheus.Collector.

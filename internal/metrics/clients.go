@@ -22,7 +22,8 @@ type redisClients map[string]RedisClient
 var (
 	redisTrips    = describe("redis_round_trips_total", "Round trips to Redis; commands that share one count once.", "client")
 	redisConns    = describe("redis_connections", "Connections to Redis, by state: in_use or idle.", "client", "state")
-	redisTimeouts = describe("redis_connection_timeouts_total", "Commands that failed because no connection to Redis was available in time.", "client")
+	redisTimeouts = describe("redis_connection_timeouts_total", "Commands that failed because no connection to Redis was available in time.",
+		"client")
 )
 
 // Describe implements prometheus.Collector.
@@ -53,8 +54,9 @@ var (
 	postgresMax   = describe("postgres_connections_max", "Maximum number of connections to Postgres of this process.")
 	postgresConns = describe("postgres_connections", "Connections to Postgres, by state: in_use, idle or opening.", "state")
 	postgresWaits = describe("postgres_waits_total", "Requests for a Postgres connection that had to wait because none was idle.")
-	postgresWait  = describe("postgres_waited_seconds_total", "Total time that successful requests for a Postgres connection waited, in seconds.")
-	postgresNone  = describe("postgres_gave_up_total", "Requests for a Postgres connection that were cancelled before one was available.")
+	postgresWait  = describe("postgres_waited_seconds_total",
+		"Total time that successful requests for a Postgres connection waited, in seconds.")
+	postgresNone = describe("postgres_gave_up_total", "Requests for a Postgres connection that were cancelled before one was available.")
 )
 
 // Describe implements prometheus.Collector.

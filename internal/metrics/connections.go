@@ -14,11 +14,15 @@ func (m *Metrics) Connections(bounds map[string]*connections.Bound) {
 type clientConns map[string]*connections.Bound
 
 var (
-	connsOpen      = describe("http_connections", "Connections of clients, by listener.", "listener")
-	connsMost      = describe("http_connections_max", "Maximum number of connections of clients, by listener, from the limit of open files.", "listener")
-	connsRefused   = describe("http_connections_refused_total", "Connections that were refused, by listener and cause: full (no room) or address (too many from one address).", "listener", "cause")
-	connsReclaimed = describe("http_connections_reclaimed_total", "Idle connections that were closed to make room for new ones, by listener.", "listener")
-	connsErrors    = describe("http_accept_errors_total", "Failed attempts to accept a connection, for example without a free file descriptor, by listener.", "listener")
+	connsOpen = describe("http_connections", "Connections of clients, by listener.", "listener")
+	connsMost = describe("http_connections_max", "Maximum number of connections of clients, by listener, from the limit of open files.",
+		"listener")
+	connsRefused = describe("http_connections_refused_total",
+		"Connections that were refused, by listener and cause: full (no room) or address (too many from one address).", "listener", "cause")
+	connsReclaimed = describe("http_connections_reclaimed_total",
+		"Idle connections that were closed to make room for new ones, by listener.", "listener")
+	connsErrors = describe("http_accept_errors_total",
+		"Failed attempts to accept a connection, for example without a free file descriptor, by listener.", "listener")
 )
 
 // Describe implements prometheus.Collector.

@@ -26,10 +26,12 @@ type verdict struct {
 }
 
 var (
-	violations = describe("invariant_violations", "Violations found when the sale was last verified; no series if that is more than 5 minutes ago.",
+	violations = describe("invariant_violations",
+		"Violations found when the sale was last verified; no series if that is more than 5 minutes ago.",
 		"sale")
 	// One series per sale is enough while all is well, however many invariants there are.
-	broken     = describe("broken_invariants", "Violations of each broken invariant, found when the sale was last verified.", "sale", "invariant")
+	broken = describe("broken_invariants", "Violations of each broken invariant, found when the sale was last verified.", "sale",
+		"invariant")
 	verifiedAt = describe("invariants_verified_timestamp_seconds", "Unix time at which the sale was last verified.", "sale")
 )
 

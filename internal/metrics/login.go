@@ -24,7 +24,8 @@ func (m *Metrics) Logins() *Logins {
 		}, []string{"mode", "decision", "reason"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tidegate_login_outcomes_total",
-			Help: "Reported outcomes of login attempts, including repeats, by result; other: a different outcome was reported before, late: reported after 30 seconds.",
+			Help: "Reported outcomes of login attempts, including repeats, by result; other: a different outcome was reported before, late: " +
+				"reported after 30 seconds.",
 		}, []string{"result"}),
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tidegate_login_shadow_total", Help: "Login attempts for which a shadow rule matched but was not applied.",

@@ -46,7 +46,8 @@ type tierSet struct {
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), verdicts: verdicts{last: make(map[string]verdict)}}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "tidegate_build_info", Help: "Version of the program, as a label; the value is 1.", ConstLabels: prometheus.Labels{"version": version},
+		Name: "tidegate_build_info", Help: "Version of the program, as a label; the value is 1.",
+		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, &m.verdicts)
@@ -61,7 +62,8 @@ func (m *Metrics) Gate(gate Gate) {
 		Name: "tidegate_decisions_total",
 		Help: "Requests to charge, by deciding rule, tier and action.",
 	}, []string{"rule", "tier", "action"})
-	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds", "Duration of a decision by the rules, including its round trip to Redis, if any."))
+	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds",
+		"Duration of a decision by the rules, including its round trip to Redis, if any."))
 	m.registry.MustRegister(m.decisions, m.took, stats{gate}, prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "tidegate_decision_round_trips_total",
 		Help: "Waits of decisions for Redis, for rules and for reservations.",

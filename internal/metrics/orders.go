@@ -16,10 +16,12 @@ import (
 // Orders adds the metrics of reservations and commits, for a shop.Service of this process.
 func (m *Metrics) Orders() shop.Measures {
 	var (
-		reserved  = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Duration of a reservation in Redis, including failed ones."))
-		batch     = prometheus.NewHistogramVec(seconds("commit_duration_seconds", "Duration of transactions that commit orders, by result: ok or failed."), []string{"result"})
+		reserved = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Duration of a reservation in Redis, including failed ones."))
+		batch    = prometheus.NewHistogramVec(seconds("commit_duration_seconds",
+			"Duration of transactions that commit orders, by result: ok or failed."), []string{"result"})
 		size      = prometheus.NewHistogram(native("commit_orders", "Orders per committed transaction.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
-		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds", "Time from accepting an order to committing it, measured by the committing process."))
+		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds",
+			"Time from accepting an order to committing it, measured by the committing process."))
 	)
 	regressed := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "tidegate_database_regressions_total", Help: "Sales that were closed and recovered because the database went back in time.",
@@ -91,12 +93,17 @@ type selling struct {
 var (
 	outboxOrders = describe("outbox_orders", "Accepted orders that are not yet committed.")
 	outboxOldest = describe("outbox_oldest_seconds", "Age of the oldest order that is not committed, in seconds; 0 if there is none.")
-	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refused and that have not been replayed, counted up to %d.", mostDead))
-	stockUnits   = describe("stock_units", "Total units of an item whose sale is open, paused or recovering, starting an hour before the sale.", "sale", "item")
-	clockOffset  = describe("clock_offset_seconds", "How far the clock of a server, redis or database, is ahead of this process's, in seconds.", "server")
-	condition    = describe("condition", "1 while there is a reason why this process cannot take or commit orders, or why accepted orders are in danger, by cause; otherwise 0.", "cause")
-	freeUnits    = describe("free_units", "Unsold and unreserved units of an item; no series while it is recovering.", "sale", "item")
-	unitsAge     = describe("units_age_seconds", "Age of tidegate_stock_units and tidegate_free_units, in seconds: they keep their last values while the sales cannot be read in time.")
+	deadLetters  = describe("dead_letters",
+		fmt.Sprintf("Orders that the database refused and that have not been replayed, counted up to %d.", mostDead))
+	stockUnits = describe("stock_units", "Total units of an item whose sale is open, paused or recovering, starting an hour before the "+
+		"sale.", "sale", "item")
+	clockOffset = describe("clock_offset_seconds",
+		"How far the clock of a server, redis or database, is ahead of this process's, in seconds.", "server")
+	condition = describe("condition", "1 while there is a reason why this process cannot take or commit orders, or why accepted orders "+
+		"are in danger, by cause; otherwise 0.", "cause")
+	freeUnits = describe("free_units", "Unsold and unreserved units of an item; no series while it is recovering.", "sale", "item")
+	unitsAge  = describe("units_age_seconds",
+		"Age of tidegate_stock_units and tidegate_free_units, in seconds: they keep their last values while the sales cannot be read in time.")
 )
 
 func (s selling) troubles() []string {
@@ -113,8 +120,9 @@ func (s selling) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. If a source does not answer, its metrics are left out instead of repeating old values, except for
-// units: reading many sales after a change of each may take longer than a scrape waits, and series must not end for that. They have their age.
+// Collect implements prometheus.Collector. If a source does not answer, its metrics are left out instead of repeating old values,
+// except for units: reading many sales after a change of each may take longer than a scrape waits, and series must not end for
+// that. They have their age.
 func (s selling) Collect(ch chan<- prometheus.Metric) {
 	s.dead.Ask(context.Background(), askAgain) // start all queries before waiting for the first
 	s.sales.Ask(context.Background(), askAgain)
@@ -148,7 +156,8 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	}
 	for i := range last.Value {
 		sale := &last.Value[i]
-		if !shop.VerifiedAt(&sale.Sale, now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
+		if !shop.VerifiedAt(&sale.Sale, now) ||
+			!slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
 			continue
 		}
 		for _, item := range sale.Items {

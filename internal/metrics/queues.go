@@ -16,7 +16,8 @@ import (
 // Queues adds the metrics of Asynq's queues with these names, which are reported without prefix. All processes of an installation report
 // the same numbers.
 func (m *Metrics) Queues(rdb redis.UniversalClient, prefix string, names []string) {
-	m.registry.MustRegister(queues{prefix, recent.New(askWithin, func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
+	m.registry.MustRegister(queues{prefix, recent.New(askWithin,
+		func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
 }
 
 type queues struct {
@@ -34,10 +35,12 @@ type queue struct {
 }
 
 var (
-	queueTasks     = describe("queue_tasks", "Tasks in an Asynq queue, by state.", "queue", "state")
-	queueOldest    = describe("queue_oldest_pending_seconds", "Age of the next pending task of an Asynq queue, in seconds; 0 if there is none.", "queue")
+	queueTasks  = describe("queue_tasks", "Tasks in an Asynq queue, by state.", "queue", "state")
+	queueOldest = describe("queue_oldest_pending_seconds",
+		"Age of the next pending task of an Asynq queue, in seconds; 0 if there is none.", "queue")
 	queueProcessed = describe("queue_processed_total", "Tasks of an Asynq queue that all workers processed, including failed ones.", "queue")
-	queueFailed    = describe("queue_failed_total", "Failed tasks of an Asynq queue in all workers, excluding orders whose commit will be retried.", "queue")
+	queueFailed    = describe("queue_failed_total",
+		"Failed tasks of an Asynq queue in all workers, excluding orders whose commit will be retried.", "queue")
 )
 
 // Describe implements prometheus.Collector.

@@ -9,8 +9,10 @@ import (
 )
 
 var (
-	reloadFailed = describe("reload_failed", "1 while the file or URL of a setting cannot be read or is invalid and its previous content stays in force, else 0.", "setting")
-	reloadAge    = describe("reload_age_seconds", "Time since the content in force was read, in seconds. Files are read when they change, JWT_JWKS_URL every five minutes.", "setting")
+	reloadFailed = describe("reload_failed",
+		"1 while the file or URL of a setting cannot be read or is invalid and its previous content stays in force, else 0.", "setting")
+	reloadAge = describe("reload_age_seconds",
+		"Time since the content in force was read, in seconds. Files are read when they change, JWT_JWKS_URL every five minutes.", "setting")
 )
 
 // reloads collects the states of settings that are read again while the process runs.

@@ -39,11 +39,13 @@ func (p waitingRooms) troubles() []string {
 }
 
 var (
-	roomJoined  = describe("room_joined_total", "Places given in a lane of a waiting room that is not closed.", "room", "lane")
-	roomServed  = describe("room_served_total", "Positions of a lane that have had their turn, including places that had left.", "room", "lane")
+	roomJoined = describe("room_joined_total", "Places given in a lane of a waiting room that is not closed.", "room", "lane")
+	roomServed = describe("room_served_total", "Positions of a lane that have had their turn, including places that had left.", "room",
+		"lane")
 	roomWaiting = describe("room_waiting", "Places of a lane that have not had their turn.", "room", "lane")
-	roomBrake   = describe("room_brake", "Which part of its turns a waiting room gives, because orders wait too long for their commit; 1: all.", "room")
-	roomPhase   = describe("room_phase", "1 for the phase of a waiting room; no series for a closed room.", "room", "phase")
+	roomBrake   = describe("room_brake", "Which part of its turns a waiting room gives, because orders wait too long for their commit; 1: "+
+		"all.", "room")
+	roomPhase = describe("room_phase", "1 for the phase of a waiting room; no series for a closed room.", "room", "phase")
 )
 
 // Describe implements prometheus.Collector.

@@ -34,7 +34,8 @@ func (p permits) troubles() []string {
 		switch c := &counts[i]; {
 		case c.GrantsResumeIn == 0:
 		case c.Restarted:
-			all = append(all, "semaphore "+c.Name+" grants no permits yet: Redis was restarted or replaced and kept its data, of which the latest may be missing; holders register again")
+			all = append(all, "semaphore "+c.Name+" grants no permits yet: Redis was restarted or replaced and kept its data, of which the "+
+				"latest may be missing; holders register again")
 		default:
 			all = append(all, "semaphore "+c.Name+" grants no permits yet: Redis lost its data, holders register again")
 		}
@@ -43,22 +44,25 @@ func (p permits) troubles() []string {
 }
 
 var (
-	permitsLimit     = describe("semaphore_limit", "Maximum total weight of permits.", "semaphore")
-	permitsHeld      = describe("semaphore_in_use", "Total weight of granted permits.", "semaphore")
-	permitsWaiting   = describe("semaphore_waiting", "Callers waiting for a permit.", "semaphore")
-	permitsGranted   = describe("semaphore_granted_total", "Permits granted.", "semaphore")
-	permitsWaited    = describe("semaphore_waited_total", "Permits granted after waiting.", "semaphore")
-	permitsWait      = describe("semaphore_waited_seconds_total", "Total time that callers waited before their permit was granted, in seconds.", "semaphore")
-	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that stopped waiting before a permit was granted.", "semaphore")
-	permitsLost      = describe("semaphore_lost_total", "Permits whose lease expired before they were released.", "semaphore")
-	permitsQuiet     = describe("semaphore_quiet_seconds", "Remaining time without new permits while holders register again after Redis was restarted or lost its data, in seconds.", "semaphore")
+	permitsLimit   = describe("semaphore_limit", "Maximum total weight of permits.", "semaphore")
+	permitsHeld    = describe("semaphore_in_use", "Total weight of granted permits.", "semaphore")
+	permitsWaiting = describe("semaphore_waiting", "Callers waiting for a permit.", "semaphore")
+	permitsGranted = describe("semaphore_granted_total", "Permits granted.", "semaphore")
+	permitsWaited  = describe("semaphore_waited_total", "Permits granted after waiting.", "semaphore")
+	permitsWait    = describe("semaphore_waited_seconds_total",
+		"Total time that callers waited before their permit was granted, in seconds.", "semaphore")
+	permitsTimedOut = describe("semaphore_timed_out_total", "Callers that stopped waiting before a permit was granted.", "semaphore")
+	permitsLost     = describe("semaphore_lost_total", "Permits whose lease expired before they were released.", "semaphore")
+	permitsQuiet    = describe("semaphore_quiet_seconds",
+		"Remaining time without new permits while holders register again after Redis was restarted or lost its data, in seconds.", "semaphore")
 	permitsAbandoned = describe("semaphore_abandoned_total", "Waiting callers whose process stopped without leaving the queue.", "semaphore")
 )
 
 // Describe implements prometheus.Collector.
 func (p permits) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		permitsLimit, permitsHeld, permitsWaiting, permitsGranted, permitsWaited, permitsWait, permitsTimedOut, permitsLost, permitsQuiet, permitsAbandoned,
+		permitsLimit, permitsHeld, permitsWaiting, permitsGranted, permitsWaited, permitsWait, permitsTimedOut, permitsLost, permitsQuiet,
+		permitsAbandoned,
 	} {
 		ch <- d
 	}

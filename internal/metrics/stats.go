@@ -25,12 +25,14 @@ var (
 	memorySubjects  = describe("memory_subjects", "Counters in a shard of the in-memory store.", "shard")
 	memoryReclaimed = describe("memory_reclaimed_total", "Expired counters that were removed.", "shard")
 	memoryEvicted   = describe("memory_evicted_total", "Unexpired counters that were removed because the shard was full.", "shard")
-	memoryCleaned   = describe("memory_cleaned_seconds", "Time since the last cleaning of the shard, in seconds; cleaning runs every 10 seconds.", "shard")
+	memoryCleaned   = describe("memory_cleaned_seconds",
+		"Time since the last cleaning of the shard, in seconds; cleaning runs every 10 seconds.", "shard")
 )
 
 // Describe implements prometheus.Collector.
 func (s stats) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, bans, processes, memorySubjects, memoryReclaimed, memoryEvicted, memoryCleaned} {
+	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, bans, processes, memorySubjects, memoryReclaimed,
+		memoryEvicted, memoryCleaned} {
 		ch <- d
 	}
 }

@@ -35,8 +35,8 @@ func Until(ctx context.Context, d time.Duration, done func() bool) error {
 	return nil
 }
 
-// Woken calls turn now, d plus up to a tenth after the end of each turn, and whenever wake receives, until ctx ends. It then returns ctx's error.
-// wake may be nil. The random tenth keeps processes that started together from running at the same times.
+// Woken calls turn now, d plus up to a tenth after the end of each turn, and whenever wake receives, until ctx ends. It then
+// returns ctx's error. wake may be nil. The random tenth keeps processes that started together from running at the same times.
 func Woken(ctx context.Context, d time.Duration, wake <-chan struct{}, turn func()) error {
 	for {
 		turn()

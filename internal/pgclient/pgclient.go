@@ -71,7 +71,8 @@ func parse(url string, maxConns int32) (*pgxpool.Config, error) {
 	}
 	switch cc.DefaultQueryExecMode {
 	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
-		return nil, fmt.Errorf("default_query_exec_mode=%s cannot send all types: leave it out, or set cache_describe, which needs no prepared statements either",
+		return nil, fmt.Errorf("default_query_exec_mode=%s cannot send all types: leave it out, or set cache_describe, which needs no "+
+			"prepared statements either",
 			strings.ReplaceAll(cc.DefaultQueryExecMode.String(), " ", "_"))
 	case pgx.QueryExecModeCacheStatement:
 		if cc.StatementCacheCapacity == 0 {
@@ -84,7 +85,8 @@ func parse(url string, maxConns int32) (*pgxpool.Config, error) {
 		c.MaxConns = maxConns
 	}
 	if c.MaxConns < MinConns {
-		return nil, fmt.Errorf("pool_max_conns must be at least %d, because leading a recovery holds one connection while others are needed, got %d", MinConns, c.MaxConns)
+		return nil, fmt.Errorf("pool_max_conns must be at least %d, because leading a recovery holds one connection while others are needed, "+
+			"got %d", MinConns, c.MaxConns)
 	}
 	cc.ConnectTimeout = cmp.Or(cc.ConnectTimeout, 5*time.Second)
 	return c, nil
@@ -97,9 +99,9 @@ func unprepared(c *pgx.ConnConfig) {
 }
 
 // Open returns a pool that connects only to a server that takes writes, as with target_session_attrs=read-write. It does not connect yet.
-// program is the application name, maxConns the most connections of the pool. Behind a pooler that does not set the parameters of a session,
-// statements are prepared only if default_query_exec_mode in the URL requests it, and what the server uses instead of our parameters is
-// checked. Parameters in the URL take precedence.
+// program is the application name, maxConns the most connections of the pool. Behind a pooler that does not set the parameters of
+// a session, statements are prepared only if default_query_exec_mode in the URL requests it, and what the server uses instead of
+// our parameters is checked. Parameters in the URL take precedence.
 func Open(ctx context.Context, url, program string, maxConns int, log *slog.Logger) (*pgxpool.Pool, error) {
 	c, err := parse(url, int32(maxConns))
 	if err != nil {
@@ -115,7 +117,8 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 		return err
 	}
 	unprepared(c.ConnConfig) // each statement runs once, so preparing it does not pay
-	pool, err := open(ctx, c, &pooling{log: log}, "tidegate-migrate", map[string]string{"default_transaction_isolation": isolation, "lock_timeout": "0"})
+	pool, err := open(ctx, c, &pooling{log: log}, "tidegate-migrate",
+		map[string]string{"default_transaction_isolation": isolation, "lock_timeout": "0"})
 	if err != nil {
 		return err
 	}
@@ -171,7 +174,8 @@ func (p *pooling) onError(_ *pgconn.PgConn, err *pgconn.PgError) bool {
 			break
 		}
 		if !p.unprepared.Swap(true) {
-			p.log.Warn("the pooler in front of Postgres loses prepared statements, so they are no longer used: set default_query_exec_mode=cache_describe in DATABASE_URL")
+			p.log.Warn("the pooler in front of Postgres loses prepared statements, so they are no longer used: set " +
+				"default_query_exec_mode=cache_describe in DATABASE_URL")
 		}
 		p.reset()
 		return false
@@ -241,15 +245,18 @@ func (p *pooling) probe(ctx context.Context, c *pgx.ConnConfig) error {
 		p.unprepared.Store(p.choose)
 		advice := fmt.Sprintf("ALTER ROLE %s SET %s = '%s'", pgx.Identifier{c.User}.Sanitize(), name, p.ours[name])
 		if name == "synchronous_commit" && value == "off" {
-			return fmt.Errorf("synchronous_commit is off, and the pooler in front of Postgres does not let it be set, so a crash would lose confirmed orders: run %s", advice)
+			return fmt.Errorf("synchronous_commit is off, and the pooler in front of Postgres does not let it be set, so a crash would lose "+
+				"confirmed orders: run %s", advice)
 		}
 		if name == "default_transaction_isolation" {
-			return fmt.Errorf("default_transaction_isolation is %s, and the pooler in front of Postgres does not let it be set, so calls that arrive at the same time would fail: run %s", value, advice)
+			return fmt.Errorf("default_transaction_isolation is %s, and the pooler in front of Postgres does not let it be set, so calls that "+
+				"arrive at the same time would fail: run %s", value, advice)
 		}
 		missing = append(missing, advice)
 	}
 	if missing != nil {
-		p.log.WarnContext(ctx, "the pooler in front of Postgres does not set the parameters of a session: set them for the role", slog.String("run", strings.Join(missing, "; ")))
+		p.log.WarnContext(ctx, "the pooler in front of Postgres does not set the parameters of a session: set them for the role",
+			slog.String("run", strings.Join(missing, "; ")))
 	}
 	return nil
 }

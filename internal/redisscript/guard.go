@@ -37,8 +37,10 @@ func guarded(source string, reads []string) string {
 			commands[i] = "'PUBLISH'" // to a channel, which is no key
 		}
 	}
-	return "do local may, key = redis.acl_check_cmd, KEYS[1] or '' if may and not (may(" + strings.Join(commands, ") and may(") + ")) then for _, call in ipairs({ { " +
-		strings.Join(commands, " }, { ") + " } }) do if not may(unpack(call)) then return redis.error_reply(\"NOPERM this user has no permission to run the command '\" .. call[1] .. \"', which a script needs; nothing was changed\") end end end end " +
+	return "do local may, key = redis.acl_check_cmd, KEYS[1] or '' if may and not (may(" + strings.Join(commands,
+		") and may(") + ")) then for _, call in ipairs({ { " +
+		strings.Join(commands, " }, { ") + " } }) do if not may(unpack(call)) then return redis.error_reply(\"NOPERM this user has no " +
+		"permission to run the command '\" .. call[1] .. \"', which a script needs; nothing was changed\") end end end end " +
 		source
 }
 

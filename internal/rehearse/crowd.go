@@ -16,12 +16,13 @@ const longestWait = 30 * time.Second
 
 // crowd is a run in progress.
 type crowd struct {
-	o            Options
-	head         Head
-	apis         []*public // each process, over the connections kept for orders
-	rec          *recorder
-	tally        *tally
-	slots        chan struct{} // one per connection for orders: calls wait here, not inside the transport, where the wait would not be measured
+	o     Options
+	head  Head
+	apis  []*public // each process, over the connections kept for orders
+	rec   *recorder
+	tally *tally
+	// one per connection for orders: calls wait here, not inside the transport, where the wait would not be measured
+	slots        chan struct{}
 	paymentAPI   *internal     // takes payments
 	paymentSlots chan struct{} // one per connection of paymentAPI
 	start        time.Time

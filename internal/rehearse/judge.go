@@ -149,7 +149,8 @@ func (j *judge) statusReads() map[string][]StatusRead {
 	}
 	for _, call := range j.h.Calls {
 		if call.Outcome == Admitted && call.State != "" && !(call.State == accepted && call.Started < given[call.OrderID]+doubleClick) {
-			seen[call.OrderID] = append(seen[call.OrderID], StatusRead{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
+			seen[call.OrderID] = append(seen[call.OrderID],
+				StatusRead{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
 		}
 	}
 	for _, a := range j.h.Operations {

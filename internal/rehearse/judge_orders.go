@@ -142,7 +142,8 @@ func (j *judge) hours() (f Finding) {
 		}
 		f.Checked++
 		if o.AcceptedAt.Before(j.sale.StartsAt) || !o.AcceptedAt.Before(j.sale.EndsAt) {
-			f.breach("order %s was accepted at %s; the hours are %s to %s", o.OrderID, stamp(o.AcceptedAt), stamp(j.sale.StartsAt), stamp(j.sale.EndsAt))
+			f.breach("order %s was accepted at %s; the hours are %s to %s", o.OrderID, stamp(o.AcceptedAt), stamp(j.sale.StartsAt),
+				stamp(j.sale.EndsAt))
 		}
 	}
 	return f.conclude("%s orders accepted %s to %s", comma(f.Checked), stamp(j.sale.StartsAt), stamp(j.sale.EndsAt))
@@ -168,10 +169,12 @@ func (j *judge) ends() (f Finding) {
 			f.breach("order %s of %s is %q after the drain", o.OrderID, o.User, o.Status)
 		case o.Status != confirmed || o.payBefore().IsZero():
 		case o.payBefore().Add(overdue).Before(j.sale.Now):
-			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.User, stamp(o.payBefore()), o.Status, stamp(j.sale.Now))
+			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.User, stamp(o.payBefore()), o.Status,
+				stamp(j.sale.Now))
 		default:
 			waiting++
 		}
 	}
-	return f.conclude("%s of %s settled within the drain, %s wait for a payment", comma(f.Checked-f.Breaches-waiting), comma(f.Checked), comma(waiting))
+	return f.conclude("%s of %s settled within the drain, %s wait for a payment", comma(f.Checked-f.Breaches-waiting), comma(f.Checked),
+		comma(waiting))
 }

@@ -62,7 +62,8 @@ func (j *judge) payments() (f Finding) {
 			f.breach("order %s is paid by %d payments, want 1", o.OrderID, n)
 		}
 	}
-	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(j.feed.captures)), comma(payments), comma(refunds), comma(orders))
+	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(j.feed.captures)), comma(payments), comma(refunds),
+		comma(orders))
 }
 
 // payment compares the answers to one payment, in all its sendings, with the feed.
@@ -93,7 +94,8 @@ func (j *judge) payment(f *Finding, sent []*Operation) {
 	case len(found) == 1 && found[0].OrderID != a.OrderID:
 		f.breach("payment %s of order %s is in the feed for order %s", a.Reference, a.OrderID, found[0].OrderID)
 	case action != "" && found[0].refunds() != (action == actionRefund):
-		f.breach("payment %s of order %s was answered %s, but the feed has %s %s", a.Reference, a.OrderID, action, found[0].Status, found[0].Action)
+		f.breach("payment %s of order %s was answered %s, but the feed has %s %s", a.Reference, a.OrderID, action, found[0].Status,
+			found[0].Action)
 	}
 }
 

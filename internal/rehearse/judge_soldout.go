@@ -69,7 +69,8 @@ func (j *judge) soldOut() (f Finding) {
 			idle := j.freeIntervals(b)
 			for _, call := range calls {
 				if n := idle.covering(call.Started, call.Ended); n > b.rejected+b.missing {
-					f.breach("%s: answered sold_out to %s at %v while %d units were free; a return may take %v", b.Item.Item, call.Buyer, call.Ended, n, returnTravel)
+					f.breach("%s: answered sold_out to %s at %v while %d units were free; a return may take %v", b.Item.Item, call.Buyer, call.Ended, n,
+						returnTravel)
 				}
 			}
 			continue
@@ -79,7 +80,8 @@ func (j *judge) soldOut() (f Finding) {
 			return cl.item == b.Item.Item && len(cl.ids) > 0 && cl.calls[0].Started > late
 		})
 		if i >= 0 && b.excused() == 0 {
-			f.breach("%s: answered sold_out at %v, but order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, j.claims[i].ids[0], j.claims[i].calls[0].Started)
+			f.breach("%s: answered sold_out at %v, but order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, j.claims[i].ids[0],
+				j.claims[i].calls[0].Started)
 		}
 	}
 	return f.conclude("%s answers, none contradicted", comma(f.Checked))

@@ -103,7 +103,8 @@ func (j *judge) forgotten(of map[string]*itemUnits) {
 		}
 	}
 	for _, cl := range j.claims {
-		if b := of[cl.item]; b != nil && slices.ContainsFunc(cl.calls, func(call *Call) bool { return call.Outcome == Lost && call.Started < last[cl.item] }) {
+		if b := of[cl.item]; b != nil && slices.ContainsFunc(cl.calls,
+			func(call *Call) bool { return call.Outcome == Lost && call.Started < last[cl.item] }) {
 			b.forgot += cl.quantity
 		}
 	}

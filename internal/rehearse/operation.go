@@ -38,7 +38,8 @@ func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 			c.pay(ctx, p)
 		}
 	case isCancelled:
-		if periodic.Pause(ctx, plan.after) && c.cancel(ctx, p).Outcome == Admitted && plan.reorder && (plan.together || periodic.Pause(ctx, reorderPause)) {
+		if periodic.Pause(ctx, plan.after) && c.cancel(ctx, p).Outcome == Admitted && plan.reorder &&
+			(plan.together || periodic.Pause(ctx, reorderPause)) {
 			c.reorder(ctx, p)
 		}
 	case isContested:

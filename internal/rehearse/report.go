@@ -90,8 +90,9 @@ func (r *Report) OK() bool { return Held(r.Findings, indispensable...) }
 func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 	r := &Report{
 		Sale: h.Sale, Run: h.Prefix, StartedAt: h.StartedAt, Seed: h.Seed, Processes: len(o.PublicURLs), Connections: o.Connections,
-		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Ends: endsOf(h, e), Findings: findings,
-		History: h, Evidence: e,
+		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Ends: endsOf(h, e),
+		Findings: findings,
+		History:  h, Evidence: e,
 	}
 	admitted := r.countCalls(h)
 	firstRead := r.countConfirmations(h, admitted)
@@ -179,11 +180,13 @@ func (r *Report) countConfirmations(h *History, admitted map[string]time.Duratio
 // notes lists the latencies that are not the server's.
 func (r *Report) notes(firstRead Quantiles) (notes []string) {
 	if time.Duration(r.Lag.P99) > behind {
-		notes = append(notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured from the planned time",
+		notes = append(notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured "+
+			"from the planned time",
 			short(r.Lag.P99)))
 	}
 	if time.Duration(firstRead.P99) > behind {
-		notes = append(notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their time to confirmed is overestimated",
+		notes = append(notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their "+
+			"time to confirmed is overestimated",
 			short(firstRead.P99)))
 	}
 	return notes
@@ -195,7 +198,8 @@ func endsOf(h *History, e Evidence) (n Ends) {
 	for _, o := range e.Orders {
 		status[o.Status]++
 	}
-	n.Paid, n.Cancelled, n.Expired, n.Rejected, n.Waiting = status[paid], status[cancelled], status[expired], status[rejected], status[confirmed]
+	n.Paid, n.Cancelled, n.Expired, n.Rejected, n.Waiting = status[paid], status[cancelled], status[expired], status[rejected],
+		status[confirmed]
 	if e.Events != nil {
 		n.Resold = newFeed(e.Events).resold()
 	}

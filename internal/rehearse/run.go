@@ -81,7 +81,8 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 		}
 	}
 	for i, target := range targets { // before a sale is created that would be left behind
-		if _, err := askRetrying[Sale](ctx, target, http.MethodGet, target.sale, nil); err != nil && !apiclient.HasStatus(err, http.StatusNotFound) {
+		if _, err := askRetrying[Sale](ctx, target, http.MethodGet, target.sale, nil); err != nil &&
+			!apiclient.HasStatus(err, http.StatusNotFound) {
 			return Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
 		}
 	}

@@ -71,7 +71,8 @@ type internal struct {
 
 func newInternal(o Options, rt http.RoundTripper) *internal {
 	return &internal{
-		client: apiclient.Client{Transport: rt, Base: o.InternalURL, Token: o.Token, Timeout: o.RequestTimeout}, sale: apiclient.Path("v1", "sales", o.Sale),
+		client: apiclient.Client{Transport: rt, Base: o.InternalURL, Token: o.Token, Timeout: o.RequestTimeout},
+		sale:   apiclient.Path("v1", "sales", o.Sale),
 	}
 }
 
@@ -82,7 +83,8 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 		EndsAt:   now.Add(o.Duration + o.DrainTimeout + time.Hour), HoldMS: new(o.Hold.Milliseconds()),
 	}
 	for _, name := range o.Items {
-		sale.Items = append(sale.Items, sales.ItemDefinition{Item: name, ItemSettings: sales.ItemSettings{Stock: o.Stock, QuotaPerBuyer: o.Quota}})
+		sale.Items = append(sale.Items, sales.ItemDefinition{Item: name,
+			ItemSettings: sales.ItemSettings{Stock: o.Stock, QuotaPerBuyer: o.Quota}})
 	}
 	// Check whether the sale exists before the PUT: after a repeated PUT the response would not show it.
 	if _, err := askRetrying[Sale](ctx, i, http.MethodGet, i.sale, nil); apiclient.HasStatus(err, http.StatusNotFound) {
@@ -168,5 +170,6 @@ func (i *internal) verify(ctx context.Context) (*Verification, error) {
 
 // capture records a payment that was captured.
 func (i *internal) capture(ctx context.Context, order, reference string) (reply, error) {
-	return replyOf(i.client.Do(ctx, http.MethodPost, apiclient.Path("v1", "orders", order, "payment"), nil, sales.Capture{Reference: reference, Outcome: "captured"}))
+	return replyOf(i.client.Do(ctx, http.MethodPost, apiclient.Path("v1", "orders", order, "payment"), nil,
+		sales.Capture{Reference: reference, Outcome: "captured"}))
 }

@@ -21,8 +21,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "Rehearsal of sale %q: %s buyers in %s at %s, over at most %s connections, seed %d\n\n", r.Sale, comma(r.Buyers),
 		short(r.Wave), plural(r.Processes, "API process", "API processes"), comma(r.Connections), r.Seed)
-	row("planned", comma(r.Planned), "sent %s · attempts %s · lag p99 %s, max %s", comma(r.Sent), comma(r.Attempts), short(r.Lag.P99), short(r.Lag.Max))
-	row("admitted", comma(r.Admitted), "%s/s, %s in the busiest second · replayed %s", comma(int(r.AdmittedPS)), comma(r.AdmittedPeak), comma(r.Replayed))
+	row("planned", comma(r.Planned), "sent %s · attempts %s · lag p99 %s, max %s", comma(r.Sent), comma(r.Attempts), short(r.Lag.P99),
+		short(r.Lag.Max))
+	row("admitted", comma(r.Admitted), "%s/s, %s in the busiest second · replayed %s", comma(int(r.AdmittedPS)), comma(r.AdmittedPeak),
+		comma(r.Replayed))
 	lost := reasons(r.Lost)
 	if len(r.Lost) > 0 {
 		lost += fmt.Sprintf(" · %s calls never answered", comma(r.Unknown))
@@ -32,11 +34,13 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("persisted", comma(r.Confirmed), "%s/s, %s in the busiest second", comma(int(r.ConfirmedPS)), comma(r.ConfirmedPeak))
 	row("answers", "", "p50 %s · p99 %s · p99.9 %s · max %s, from the planned time", short(r.Answers.P50), short(r.Answers.P99),
 		short(r.Answers.P999), short(r.Answers.Max))
-	row("confirmed", "", "p50 %s · p99 %s · max %s, from the 202 until the buyer saw it", short(r.Confirm.P50), short(r.Confirm.P99), short(r.Confirm.Max))
+	row("confirmed", "", "p50 %s · p99 %s · max %s, from the 202 until the buyer saw it", short(r.Confirm.P50), short(r.Confirm.P99),
+		short(r.Confirm.Max))
 	if n := r.Ends; n.Captured+n.Cancelled+n.Expired > 0 {
 		row("paid", comma(n.Paid), "captured %s · refunds %s · repeats %s · p50 %s · p99 %s until answered", comma(n.Captured), comma(n.Refunds),
 			comma(n.Repeats), short(n.Captures.P50), short(n.Captures.P99))
-		row("returned", comma(n.Cancelled+n.Expired), "cancelled %s · expired %s · units sold again %s", comma(n.Cancelled), comma(n.Expired), comma(n.Resold))
+		row("returned", comma(n.Cancelled+n.Expired), "cancelled %s · expired %s · units sold again %s", comma(n.Cancelled), comma(n.Expired),
+			comma(n.Resold))
 	}
 	fmt.Fprintln(&b)
 	b.WriteString(FormatFindings(r.Findings, r.Notes, r.OK()))

@@ -59,7 +59,9 @@ func (c *caller) hangUp(ctx context.Context, method, path string, header http.He
 	_, _, _ = c.once(ctx, method, path, header, body, nil) // whatever came of it, the caller does not know
 }
 
-func (c *caller) once(ctx context.Context, method, path string, header http.Header, body, into any) (status int, wait time.Duration, err error) {
+func (c *caller) once(
+	ctx context.Context, method, path string, header http.Header, body, into any,
+) (status int, wait time.Duration, err error) {
 	api := &c.apis[c.turn.Add(1)%uint64(len(c.apis))]
 	r, err := api.Do(ctx, method, path, header, body)
 	if err != nil {

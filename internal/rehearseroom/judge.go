@@ -33,8 +33,8 @@ type Report struct {
 	Findings []rehearse.Finding `json:"findings"`
 }
 
-// OK reports whether no property is broken, and those were judged that every crowd shows. The others depend on the options: no visitor waits
-// and is certain if neither rate nor capacity is below the stock (W19), and without late visitors none can overtake (W5).
+// OK reports whether no property is broken, and those were judged that every crowd shows. The others depend on the options: no
+// visitor waits and is certain if neither rate nor capacity is below the stock (W19), and without late visitors none can overtake (W5).
 func (r *Report) OK() bool {
 	return rehearse.Held(r.Findings, "W1", "W3", "W4", "W9", "W17", "W18", "W25", "W26", "W29", "W32", "I1", "I3")
 }
@@ -42,7 +42,8 @@ func (r *Report) OK() bool {
 // WriteTable writes the report for people.
 func (r *Report) WriteTable(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\nRehearsal of waiting room %q: %d visitors for %d units in %.1f s: %d ordered, %d lapsed, %d turned away\n\n%s",
-		r.Room, r.Visitors, r.Stock, r.Took.Seconds(), r.Ordered, r.Ends["lapsed"], r.Ends["turned_away"], rehearse.FormatFindings(r.Findings, nil, r.OK()))
+		r.Room, r.Visitors, r.Stock, r.Took.Seconds(), r.Ordered, r.Ends["lapsed"], r.Ends["turned_away"], rehearse.FormatFindings(r.Findings,
+			nil, r.OK()))
 	return err
 }
 
@@ -58,7 +59,9 @@ type evidence struct {
 }
 
 // newEvidence reads what the judge needs besides the crowd's own evidence.
-func newEvidence(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *rooms.RoomView) (*evidence, error) {
+func newEvidence(
+	ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *rooms.RoomView,
+) (*evidence, error) {
 	c := &evidence{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]rehearse.Check)}
 	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &c.after); err != nil {
 		return nil, err
@@ -95,7 +98,8 @@ func (c *evidence) judge() {
 	}
 	c.find("W1", "one place a person", c.onePlace)
 	c.find("W2", "a reload keeps the place", func(f *rehearse.Finding) {
-		c.each(func(v *visitor) bool { return v.reloads && v.err == nil }, func(v *visitor) { f.Check(len(v.numbers) == 1, "%s read the numbers %v", v.user, v.numbers) })
+		c.each(func(v *visitor) bool { return v.reloads && v.err == nil },
+			func(v *visitor) { f.Check(len(v.numbers) == 1, "%s read the numbers %v", v.user, v.numbers) })
 	})
 	c.find("W3", "a position never rises", func(f *rehearse.Finding) {
 		c.each(nil, func(v *visitor) { f.Check(v.rose == 0, "%s: %v", v.user, v.positions) })
@@ -117,7 +121,8 @@ func (c *evidence) judge() {
 	})
 	c.find("W14", "no turn is shorter than promised", func(f *rehearse.Finding) {
 		c.each(func(v *visitor) bool { return !v.lapsed.IsZero() && !v.turnUntil.IsZero() }, func(v *visitor) {
-			f.Check(!v.lapsed.Before(v.turnUntil.Add(-time.Second)), "%s had a turn until %v, and it had lapsed at %v", v.user, v.turnUntil, v.lapsed)
+			f.Check(!v.lapsed.Before(v.turnUntil.Add(-time.Second)), "%s had a turn until %v, and it had lapsed at %v", v.user, v.turnUntil,
+				v.lapsed)
 		})
 	})
 	c.find("W17", "who takes a turn in time gets a unit", func(f *rehearse.Finding) {
@@ -132,7 +137,8 @@ func (c *evidence) judge() {
 		})
 	})
 	c.find("W24", "no order without a turn", func(f *rehearse.Finding) {
-		c.each(func(v *visitor) bool { return v.sniped != 0 }, func(v *visitor) { f.Check(refused(v.sniped), "%s ordered without a turn: status %d", v.user, v.sniped) })
+		c.each(func(v *visitor) bool { return v.sniped != 0 },
+			func(v *visitor) { f.Check(refused(v.sniped), "%s ordered without a turn: status %d", v.user, v.sniped) })
 	})
 	c.find("W25", "the draw can be recomputed", func(f *rehearse.Finding) {
 		drawn, err := draw.Verify(bytes.NewReader(c.list))
@@ -153,7 +159,8 @@ func (c *evidence) judge() {
 	c.find("W32", "the room adds up", c.verified("/v1/rooms/"+c.o.Room+"/verify"))
 	c.find("I1", "the sale adds up", c.verified("/v1/sales/"+c.o.Sale+"/verify"))
 	c.find("I3", "sold the stock, and no more", func(f *rehearse.Finding) {
-		f.Check(c.Ordered == c.o.Stock && c.after.Phase == "exhausted", "%d of %d were ordered, the room is %s", c.Ordered, c.o.Stock, c.after.Phase)
+		f.Check(c.Ordered == c.o.Stock && c.after.Phase == "exhausted", "%d of %d were ordered, the room is %s", c.Ordered, c.o.Stock,
+			c.after.Phase)
 	})
 }
 
@@ -238,7 +245,8 @@ func (c *evidence) receipts(f *rehearse.Finding) {
 		_, rest, _ := strings.Cut(v.receipt, ".")
 		payload, _, _ := strings.Cut(rest, ".")
 		text, err := keyhash.Decode(base64.RawURLEncoding, payload)
-		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s is not in the list", v.receipt, v.user)
+		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s is not in the list", v.receipt,
+			v.user)
 	})
 }
 
@@ -258,7 +266,8 @@ func (c *evidence) early(f *rehearse.Finding) {
 		sum += float64(v.position())
 	}
 	mean, expected, deviation := sum/float64(half), (n+1)/2, math.Sqrt((n-float64(half))*(n+1)/(12*float64(half)))
-	f.Check(math.Abs(mean-expected) <= unlikely*deviation, "the half that joined first has the mean position %.1f of %.0f, %.1f standard deviations from the middle",
+	f.Check(math.Abs(mean-expected) <= unlikely*deviation,
+		"the half that joined first has the mean position %.1f of %.0f, %.1f standard deviations from the middle",
 		mean, n, math.Abs(mean-expected)/deviation)
 }
 

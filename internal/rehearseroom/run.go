@@ -18,7 +18,8 @@ import (
 
 const item = "ticket"
 
-// Run makes a sale and a room, sends the crowd, and judges. The error is rehearse.ErrOption or of the set-up; whatever a visitor met is in the report.
+// Run makes a sale and a room, sends the crowd, and judges. The error is rehearse.ErrOption or of the set-up; whatever a visitor
+// met is in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -121,8 +122,8 @@ func prepare(ctx context.Context, operator *caller, o Options) (*roomStart, erro
 	return s, s.move(ctx, operator, o, time.Now().Add(o.Gather))
 }
 
-// roomStart is when the room starts. It is put off until all who shall be there have joined, because a server may need longer than o.Gather for
-// them, and an empty draw shows nothing.
+// roomStart is when the room starts. It is put off until all who shall be there have joined, because a server may need longer
+// than o.Gather for them, and an empty draw shows nothing.
 type roomStart struct {
 	gathers time.Time
 	at      atomic.Pointer[time.Time] // turns are not given before

@@ -110,7 +110,8 @@ func (s *Source) Watch(ctx context.Context, files ...string) error {
 	for ctx.Err() == nil {
 		err := filewatch.Watch(ctx, func() []string { return files }, func() { _ = s.Load(ctx) })
 		if err != nil {
-			s.log.WarnContext(ctx, "changes of a file are not noticed, and need a restart", slog.String("setting", s.setting), slog.Any("error", err))
+			s.log.WarnContext(ctx, "changes of a file are not noticed, and need a restart", slog.String("setting", s.setting),
+				slog.Any("error", err))
 			periodic.Pause(ctx, time.Minute)
 		}
 	}

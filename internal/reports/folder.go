@@ -25,8 +25,8 @@ func openFolder(path string) (folder, error) {
 
 func (f folder) close() error { return f.root.Close() }
 
-// write makes the file appear when it is whole, readable only by its owner: it names the buyers. Until then it has a name that no other run has, also
-// when one goes on that has lost its permit.
+// write makes the file appear when it is whole, readable only by its owner: it names the buyers. Until then it has a name that no
+// other run has, also when one goes on that has lost its permit.
 func (f folder) write(ctx context.Context, name string, token int64, content func(io.Writer) error) error {
 	part := "." + name + "." + strconv.FormatInt(token, 10)
 	out, err := f.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -110,7 +110,8 @@ func (f file) node(n ast.Node) *Node {
 	return made
 }
 
-// encoded rejects texts that are not UTF-8, because the lexer replaces their bytes and they would never match. Comments may be in any encoding.
+// encoded rejects texts that are not UTF-8, because the lexer replaces their bytes and they would never match. Comments may be in
+// any encoding.
 func (f file) encoded(src []byte, tokens token.Tokens) error {
 	if utf8.Valid(src) {
 		return nil
@@ -141,7 +142,8 @@ func (f file) bound(tokens token.Tokens) error {
 		problem := ""
 		switch {
 		case i == maxTokens:
-			problem = "the file is too long: at most " + strconv.Itoa(maxTokens) + " words and signs are read, long lists should stand in files of their own"
+			problem = "the file is too long: at most " + strconv.Itoa(maxTokens) + " words and signs are read, long lists should stand in files " +
+				"of their own"
 		case max(depth, opened) > maxNesting:
 			problem = "this is nested more than " + strconv.Itoa(maxNesting) + " levels deep"
 		default:

@@ -28,7 +28,8 @@ var plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
 // Scalar reads a text that is not empty, a number or a boolean as text.
 func (n *Node) Scalar(what string) (string, error) {
-	if (n.kind == integer || n.kind == decimal) && plainNumbers.MatchString(n.text) || n.kind == boolean && (n.text == "true" || n.text == "false") {
+	if (n.kind == integer || n.kind == decimal) && plainNumbers.MatchString(n.text) || n.kind == boolean &&
+		(n.text == "true" || n.text == "false") {
 		return n.text, nil
 	}
 	return n.Text(what)
@@ -141,7 +142,8 @@ func (n *Node) Duration(what string) (time.Duration, error) {
 	if what == "window" {
 		right += ", or minute, hour, day or month"
 	}
-	return 0, n.Wrong("%s should be a duration of whole milliseconds from 1ms to %sh, %s%s", what, strconv.Itoa(int(maxDuration/time.Hour)), right, n.Found())
+	return 0, n.Wrong("%s should be a duration of whole milliseconds from 1ms to %sh, %s%s", what, strconv.Itoa(int(maxDuration/time.Hour)),
+		right, n.Found())
 }
 
 // Found describes n for an error about what was expected.

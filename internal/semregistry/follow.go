@@ -17,8 +17,8 @@ const (
 	setRight  = 30 * time.Second // interval of comparing Redis with the database
 )
 
-// Run declares the rules file's semaphores, at the start and after each change, and regularly repairs Redis. When ctx ends, it ends all waits
-// and the contexts of all permits, and returns.
+// Run declares the rules file's semaphores, at the start and after each change, and regularly repairs Redis. When ctx ends, it
+// ends all waits and the contexts of all permits, and returns.
 func (r *Registry) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.set.Run(ctx) })

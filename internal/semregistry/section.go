@@ -43,7 +43,8 @@ func read(n *rulesfile.Node) (all []Declaration, err error) {
 	err = n.Pairs("semaphores", func(at, n *rulesfile.Node) error {
 		name := at.Name()
 		if !names.Semaphore(name) || seen[name] {
-			return at.Wrong("%q is no name of a semaphore of its own, it should be "+names.Length+" of a-z 0-9 -, or a hash tag of the same before a colon and a name", name)
+			return at.Wrong("%q is no name of a semaphore of its own, it should be "+names.Length+" of a-z 0-9 -, or a hash tag of the same "+
+				"before a colon and a name", name)
 		}
 		seen[name] = true
 		d := Declaration{Name: name, Size: Size{Lease: semaphore.DefaultLease}}

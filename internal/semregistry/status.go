@@ -36,7 +36,9 @@ func (r *Registry) Statuses(ctx context.Context, all []Entry) ([]EntryStatus, er
 
 const atOnce = 64 // concurrent queries to Redis: they share round trips
 
-func (r *Registry) statuses(ctx context.Context, all []Entry, ask func(*semaphore.Semaphore, context.Context) (semaphore.Status, error)) ([]EntryStatus, error) {
+func (r *Registry) statuses(
+	ctx context.Context, all []Entry, ask func(*semaphore.Semaphore, context.Context) (semaphore.Status, error),
+) ([]EntryStatus, error) {
 	found := make([]EntryStatus, len(all))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)

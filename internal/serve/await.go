@@ -55,7 +55,8 @@ func (d *dependency) await(ctx context.Context, log *slog.Logger, timeout time.D
 			within = max(pingAgain, min(2*within, timeout-time.Since(started)))
 		}
 		if redis.HasErrorPrefix(err, "NOPERM") { // the server answers, and waiting gives no permission
-			return fmt.Errorf("%s: the user of %s lacks a permission: %w; docs/operations.md has the ACL SETUSER with all of them", d.variable, d.at, err)
+			return fmt.Errorf("%s: the user of %s lacks a permission: %w; docs/operations.md has the ACL SETUSER with all of them", d.variable,
+				d.at, err)
 		}
 		if time.Since(logged) >= logAgain && ctx.Err() == nil {
 			logged = time.Now()

@@ -13,7 +13,8 @@ import (
 // addBanScript makes a process run the program of `bans: {run: …}`.
 func (p *Process) addBanScript(cfg *config.Config, r *Redis, store store.Store, rules func() *rules.Set) (prometheus.Collector, error) {
 	w, err := firewall.NewWorker(firewall.WorkerOptions{
-		Namespace: cfg.Namespace, Redis: r.Decisions.UniversalClient, Queue: r.Queue, Bans: bans.NewReader(store.Bans(), cfg.Namespace), Rules: rules,
+		Namespace: cfg.Namespace, Redis: r.Decisions.UniversalClient, Queue: r.Queue, Bans: bans.NewReader(store.Bans(), cfg.Namespace),
+		Rules:   rules,
 		Proxies: cfg.TrustedProxies, Logger: p.Log,
 	})
 	if err != nil {

@@ -22,7 +22,8 @@ func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	proof, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Used: used})
+	proof, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret),
+		Used: used})
 	if err != nil || cfg.Captcha == "" || cfg.Captcha == captcha.Own {
 		return proof, err
 	}
@@ -45,5 +46,6 @@ func newCaptchaLimit(cfg *config.Config, h *HTTP) (*admission.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return admission.NewWithStore(h.Counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha", Timeout: h.gateWithin()})
+	return admission.NewWithStore(h.Counts, rules,
+		admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha", Timeout: h.gateWithin()})
 }

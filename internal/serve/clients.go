@@ -147,7 +147,8 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 }
 
 // openOrders waits while Redis or the database does not answer.
-func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, store shop.Store, opts shop.Options,
+func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, store shop.Store,
+	opts shop.Options,
 ) (service *shop.Service, err error) {
 	var other error // than a missing answer
 	err = await(ctx, log, timeout, dependency{"REDIS_URL, DATABASE_URL", cfg.Redis, func(ctx context.Context) error {

@@ -144,7 +144,8 @@ func Doctor(ctx context.Context, cfg *config.Config) []Finding {
 			}
 			now := began.Add(time.Since(began) / 2)
 			if redis, database := inRedis.Sub(now), database.Sub(now); max(redis.Abs(), database.Abs(), (redis-database).Abs()) > time.Second {
-				log.Warn("the clocks differ by more than a second: correct them (NTP)", slog.Duration("redis", redis), slog.Duration("postgres", database))
+				log.Warn("the clocks differ by more than a second: correct them (NTP)", slog.Duration("redis", redis),
+					slog.Duration("postgres", database))
 			}
 			return nil
 		})

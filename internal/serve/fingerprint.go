@@ -27,7 +27,8 @@ func compareSecret(ctx context.Context, cfg *config.Config, rdb redis.Cmdable, l
 	case err != nil:
 		log.WarnContext(ctx, "cannot check that all APIs have the same SECRET", slog.Any("error", err))
 	default:
-		log.ErrorContext(ctx, "SECRET differs from that of the API that started last: both count separately, and refuse each other's permits, logins and "+
+		log.ErrorContext(ctx, "SECRET differs from that of the API that started last: both count separately, and refuse each other's "+
+			"permits, logins and "+
 			"challenges; use the same SECRET in all APIs, and SECRET_PREVIOUS to change it, see Changing SECRET in docs/operations.md",
 			slog.String("namespace", cfg.Namespace))
 	}

@@ -55,7 +55,8 @@ func (p *Process) AddHTTP(ctx context.Context, cfg *config.Config, h HTTP) error
 	p.Metrics.Reloads(p.reloads)
 	p.Metrics.Capacity(api)
 	p.Metrics.Remembered(h.Orders)
-	p.Background = append(p.Background, api.RunLive, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, p.Metrics.Verified) })
+	p.Background = append(p.Background, api.RunLive,
+		func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, p.Metrics.Verified) })
 	p.Drain = api.Drain
 	p.Listeners = append(p.Listeners,
 		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public(), Loaded: true, Public: true, Proxies: cfg.TrustedProxies},
@@ -78,8 +79,10 @@ func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), LoginHistory: h.History.Logins(),
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
 		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded, Invariants: measured.Invariants},
-		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified, Outdated: p.outdated,
-		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders, VWRIssuers: cfg.VWRIssuers, TrustedProxies: cfg.TrustedProxies,
+		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified,
+		Outdated: p.outdated,
+		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders,
+		VWRIssuers: cfg.VWRIssuers, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	}
 	if c.Semaphores, err = p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{
@@ -174,7 +177,8 @@ func (p *Process) addIdentity(ctx context.Context, cfg *config.Config) (auth.Ide
 		return auth.HeaderIdentity{}, nil
 	}
 	jwt, err := auth.NewJWT(auth.JWTOptions{
-		Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, JWKSURL: cfg.JWKSURL, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
+		Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, JWKSURL: cfg.JWKSURL, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience,
+		Logger: p.Log,
 	})
 	if err != nil {
 		return nil, wrap("JWT_SECRET, JWT_JWKS_FILE, JWT_JWKS_URL", err)
@@ -217,13 +221,16 @@ func (p *Process) addHurdles(cfg *config.Config, h *HTTP, gate *admission.Gate, 
 }
 
 // addKoala adds Koala's endpoints to a process, if it has a rule file for them.
-func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.Request, *admission.Decision, time.Duration)) (koalahttp.Service, error) {
+func (p *Process) addKoala(
+	cfg *config.Config, h *HTTP, decided func(*admission.Request, *admission.Decision, time.Duration),
+) (koalahttp.Service, error) {
 	if cfg.KoalaFile == "" {
 		return nil, nil
 	}
 	service, err := koala.New(h.Counts, koala.Options{
-		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.gateWithin(), Logger: p.Log, Decided: decided,
-		Alive: func(ctx context.Context) error { return h.Redis.Decisions.Ping(ctx).Err() },
+		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.gateWithin(), Logger: p.Log,
+		Decided: decided,
+		Alive:   func(ctx context.Context) error { return h.Redis.Decisions.Ping(ctx).Err() },
 	})
 	if err != nil {
 		return nil, wrap("KOALA_FILE", err)

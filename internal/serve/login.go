@@ -15,9 +15,12 @@ import (
 )
 
 // addLogins adds the throttle of logins to a process.
-func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admission.Gate, challenges captcha.Provider, measured *metrics.Logins) (*login.Throttle, error) {
+func (p *Process) addLogins(
+	cfg *config.Config, h *HTTP, gate, solutions *admission.Gate, challenges captcha.Provider, measured *metrics.Logins,
+) (*login.Throttle, error) {
 	throttle, err := login.New(h.Failures, gate.Rules, login.Options{
-		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Namespace: cfg.Namespace, Timeout: max(h.Within, loginWithin), Captcha: challenges,
+		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Namespace: cfg.Namespace, Timeout: max(h.Within, loginWithin),
+		Captcha: challenges,
 		Solutions: func(ctx context.Context, ip netip.Addr) (time.Duration, bool) {
 			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: charge.SolutionRoute})
 			return d.RetryAfter, err != nil || d.Admitted

@@ -67,12 +67,14 @@ type Process struct {
 	Worker     runner                        // a further queue; nil: none
 	Background []func(context.Context) error // further parts, which run until everything is drained
 	Drain      func()                        // makes readyz answer 503; nil: nothing to do
-	Linger     time.Duration                 // after Drain, how long new connections are served, so that load balancers notice, and then how long idle ones stay; 0 = not at all
-	Settle     func(context.Context) error   // waits until nothing is left to commit, before Service is stopped; nil: the queue outlives the process
-	Ready      func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
-	Servers    int                           // connections to Redis and Postgres that the process may need
-	KeepAlive  time.Duration                 // of idle connections; 0 = httpapi.DefaultKeepAlive
-	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
+	// after Drain, how long new connections are served, so that load balancers notice, and then how long idle ones stay; 0 = not at all
+	Linger time.Duration
+	// waits until nothing is left to commit, before Service is stopped; nil: the queue outlives the process
+	Settle    func(context.Context) error
+	Ready     func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
+	Servers   int                           // connections to Redis and Postgres that the process may need
+	KeepAlive time.Duration                 // of idle connections; 0 = httpapi.DefaultKeepAlive
+	Shutdown  time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
 }
 
 // Run serves until ctx ends or a part fails. Then it shuts down in this order, one step after the other, all within Shutdown:
@@ -244,8 +246,8 @@ func (p *Process) bounds() (map[string]*connections.Bound, error) {
 	return bounds, nil
 }
 
-// leave makes each answer close its connection once the process is draining: a client whose connection is closed between two requests may be
-// sending the next one.
+// leave makes each answer close its connection once the process is draining: a client whose connection is closed between two
+// requests may be sending the next one.
 func leave(next http.Handler, draining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {
@@ -259,7 +261,9 @@ func leave(next http.Handler, draining *atomic.Bool) http.Handler {
 var listenSettings = map[string]string{"public": "LISTEN", "internal": "INTERNAL_LISTEN", "worker": "WORKER_LISTEN"}
 
 // listen opens those listeners, all of them before one serves, so that a port in use fails the start.
-func (p *Process) listen(ctx context.Context, bounds map[string]*connections.Bound, draining *atomic.Bool, those func(*Listener) bool) (servers []*server, err error) {
+func (p *Process) listen(
+	ctx context.Context, bounds map[string]*connections.Bound, draining *atomic.Bool, those func(*Listener) bool,
+) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range servers {

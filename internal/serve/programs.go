@@ -33,7 +33,8 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *shop.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
 		return p.AddHTTP(ctx, cfg, HTTP{
-			Orders: svc, Counts: redisstore.New(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db), Rooms: waitingroom.Postgres(db),
+			Orders: svc, Counts: redisstore.New(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db),
+			Rooms:    waitingroom.Postgres(db),
 			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db), Within: decideWithin(cfg),
 		})
 	})
@@ -80,7 +81,9 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	})
 }
 
-func newReporter(cfg *config.Config, log *slog.Logger, svc *shop.Service, queue redis.UniversalClient, semaphores *semregistry.Registry) (*reports.Worker, error) {
+func newReporter(
+	cfg *config.Config, log *slog.Logger, svc *shop.Service, queue redis.UniversalClient, semaphores *semregistry.Registry,
+) (*reports.Worker, error) {
 	budget, err := semaphores.Semaphore(reports.Semaphore)
 	if err != nil {
 		return nil, err
@@ -133,7 +136,8 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger, KeepAlive: cfg.KeepAlive, Servers: r.Conns + int(pool.Config().MaxConns) + 1}
+	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger, KeepAlive: cfg.KeepAlive,
+		Servers: r.Conns + int(pool.Config().MaxConns) + 1}
 	if err := p.watchTLS(cfg.RedisFiles); err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/tidegate/tidegate/internal/pubsub"
 )
 
-// roomChanges notifies the processes of an installation of turns given and rooms changed. It only saves time: without Redis they read the rooms
-// every 0.2 seconds.
+// roomChanges notifies the processes of an installation of turns given and rooms changed. It only saves time: without Redis they
+// read the rooms every 0.2 seconds.
 type roomChanges struct {
 	rdb     redis.UniversalClient
 	channel string

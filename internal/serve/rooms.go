@@ -26,7 +26,8 @@ func (p *Process) addRooms(cfg *config.Config, h *HTTP, gate *admission.Gate) (*
 	changes := newRoomChanges(h.Redis.Decisions.UniversalClient, cfg.Namespace, p.Log)
 	rooms := waitingroom.New(h.Rooms, waitingroom.Options{
 		Changed: changes.notify,
-		Secret:  []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Signer: signer, PreviousSigner: before, Stock: h.Orders.RoomStock(), Logger: p.Log,
+		Secret:  []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Signer: signer, PreviousSigner: before,
+		Stock: h.Orders.RoomStock(), Logger: p.Log,
 		KeepAfterEnd: time.Duration(cfg.RoomDays) * 24 * time.Hour,
 		Beacon: func(ctx context.Context, round int64) (signature string, err error) {
 			return drand.Quicknet.Fetch(ctx, cfg.DrandRelays, round)

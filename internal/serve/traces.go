@@ -25,7 +25,8 @@ func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program 
 		log.WarnContext(ctx, warning)
 	}
 	if wide := cfg.WideProxies(); len(wide) > 0 {
-		log.WarnContext(ctx, "TRUSTED_PROXIES contains very large networks: every host in them can claim any user and address; list only the proxies' own networks",
+		log.WarnContext(ctx, "TRUSTED_PROXIES contains very large networks: every host in them can claim any user and address; list only the "+
+			"proxies' own networks",
 			slog.Any("networks", wide))
 	}
 	return log, traces, err

@@ -40,7 +40,8 @@ func logVersions(ctx context.Context, cfg *config.Config, log *slog.Logger, r *R
 	ask("DATABASE_URL", serverversion.Postgres(setting), err)
 }
 
-// logConnections logs how many connections to Postgres this process may make, and warns if fewer are allowed: other processes need some too.
+// logConnections logs how many connections to Postgres this process may make, and warns if fewer are allowed: other processes
+// need some too.
 func logConnections(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) {
 	var server, role, database int // -1: no limit
 	if err := pool.QueryRow(ctx, `

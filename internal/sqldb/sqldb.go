@@ -8,8 +8,8 @@
 //	{text id}         the text of an id
 //	{lock}, {share}, {unlocked}        FOR UPDATE, FOR SHARE and FOR UPDATE SKIP LOCKED, of which SQLite with its one writer needs none
 //
-// A store may add words of its own. Columns of times are timestamps in Postgres and Unix ms in SQLite, ids of 16 bytes are uuid and text, lists
-// of numbers are arrays and JSON; arguments and destinations of Scan are the same for both.
+// A store may add words of its own. Columns of times are timestamps in Postgres and Unix ms in SQLite, ids of 16 bytes are uuid
+// and text, lists of numbers are arrays and JSON; arguments and destinations of Scan are the same for both.
 package sqldb
 
 import (
@@ -67,13 +67,14 @@ type DB struct {
 	begin func(ctx context.Context, fn func(Driver) error) error
 }
 
-// New returns a Postgres behind another driver than that of database/sql. begin runs fn in one transaction. Words are pairs of a word and its
-// text.
+// New returns a Postgres behind another driver than that of database/sql. begin runs fn in one transaction. Words are pairs of a
+// word and its text.
 func New(driver Driver, begin func(ctx context.Context, fn func(Driver) error) error, words ...string) *DB {
 	return &DB{Conn{postgres.with(words), driver}, begin}
 }
 
-// Postgres returns a Postgres behind pgx's driver for database/sql, which scans no ids and no lists. Words are pairs of a word and its text.
+// Postgres returns a Postgres behind pgx's driver for database/sql, which scans no ids and no lists. Words are pairs of a word
+// and its text.
 func Postgres(db *sql.DB, words ...string) *DB {
 	return &DB{Conn{postgres.with(words), plain{db}}, func(ctx context.Context, fn func(Driver) error) error {
 		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(plain{tx}) })
@@ -81,7 +82,8 @@ func Postgres(db *sql.DB, words ...string) *DB {
 }
 
 // SQLite returns a SQLite database of this process, whose transactions lock it at their start. writing serializes its writers, which would
-// otherwise poll for the lock; nil: they poll. A statement that writes and returns rows must run in InTx. Words are pairs of a word and its text.
+// otherwise poll for the lock; nil: they poll. A statement that writes and returns rows must run in InTx. Words are pairs of a
+// word and its text.
 func SQLite(db *sql.DB, writing sync.Locker, words ...string) *DB {
 	if writing == nil {
 		writing = nowhere{}
@@ -125,9 +127,9 @@ func inTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) error {
 // repeats is how often a transaction is repeated. The repeat of one that met others finds them committed, so more would not help.
 const repeats = 3
 
-// Repeat calls run, which runs one transaction, and up to three times more while Postgres ends that to resolve a deadlock (SQLSTATE 40P01) or
-// because it cannot be serialized with others (40001). Each call of run starts from the beginning, so it must replace what an earlier one left
-// in its variables. The error is that of the last call.
+// Repeat calls run, which runs one transaction, and up to three times more while Postgres ends that to resolve a deadlock
+// (SQLSTATE 40P01) or because it cannot be serialized with others (40001). Each call of run starts from the beginning, so it must
+// replace what an earlier one left in its variables. The error is that of the last call.
 func Repeat(run func() error) error {
 	err := run()
 	for range repeats {

@@ -56,8 +56,8 @@ func Handler(files fs.FS, folder string) http.Handler {
 	})
 }
 
-// Serve answers with content that is in memory, whose header is set but for its length, or with 304. It serves no ranges: a request for thousands of them would
-// cost as many parts.
+// Serve answers with content that is in memory, whose header is set but for its length, or with 304. It serves no ranges: a
+// request for thousands of them would cost as many parts.
 func Serve(w http.ResponseWriter, r *http.Request, content []byte) {
 	if r.Header.Get("Range") != "" {
 		r = r.Clone(r.Context())

@@ -92,7 +92,8 @@ func Clone(t testing.TB, url string) string {
 	}
 	var dumping, restoring bytes.Buffer
 	dump := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_dump"), "--no-owner", "--dbname", url)
-	restore := exec.CommandContext(t.Context(), filepath.Join(bin, "psql"), "--quiet", "--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--output", os.DevNull, "--dbname", copied)
+	restore := exec.CommandContext(t.Context(), filepath.Join(bin, "psql"), "--quiet", "--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--output",
+		os.DevNull, "--dbname", copied)
 	dump.Stderr, restore.Stderr = &dumping, &restoring
 	if restore.Stdin, err = dump.StdoutPipe(); err == nil {
 		err = dump.Start()

@@ -22,7 +22,8 @@ type PgBouncer struct {
 	config string
 }
 
-// StartPgBouncer starts a PgBouncer that ends with the test. mode is its pool_mode; config are more lines, such as "max_db_connections = 20".
+// StartPgBouncer starts a PgBouncer that ends with the test. mode is its pool_mode; config are more lines, such as
+// "max_db_connections = 20".
 func StartPgBouncer(t testing.TB, postgres *PostgresServer, mode string, config ...string) *PgBouncer {
 	t.Helper()
 	user, err := unprivileged() // it refuses to run as root
@@ -71,7 +72,8 @@ func (p *PgBouncer) configure(s *server, postgres *PostgresServer) error {
 	users := filepath.Join(s.dir, "users")
 	for file, text := range map[string]string{
 		users: `"postgres" ""`,
-		filepath.Join(s.dir, "pgbouncer.ini"): fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
+		filepath.Join(s.dir, "pgbouncer.ini"): fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = "+
+			"127.0.0.1\nlisten_port = %d\n"+
 			"unix_socket_dir =\nauth_type = trust\nauth_file = %s\n%s\n", host, port, s.port, users, p.config),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

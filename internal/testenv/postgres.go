@@ -106,7 +106,8 @@ func (p *PostgresServer) Follow() {
 		p.t.Fatalf("testenv: %v", err)
 	}
 	host, port, _ := net.SplitHostPort(p.Addr())
-	cmd := exec.CommandContext(p.t.Context(), filepath.Join(bin, "pg_receivewal"), "-D", p.t.TempDir(), "-h", host, "-p", port, "-U", "postgres")
+	cmd := exec.CommandContext(p.t.Context(), filepath.Join(bin, "pg_receivewal"), "-D", p.t.TempDir(), "-h", host, "-p", port, "-U",
+		"postgres")
 	if err := cmd.Start(); err != nil {
 		p.t.Fatalf("testenv: follow: %v", err)
 	}
@@ -121,7 +122,8 @@ func (p *PostgresServer) Follow() {
 	defer conn.Close(p.t.Context())
 	deadline := time.Now().Add(startTimeout)
 	for following := false; !following; {
-		if err := conn.QueryRow(p.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_replication)`).Scan(&following); err != nil || time.Now().After(deadline) {
+		if err := conn.QueryRow(p.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_replication)`).Scan(&following); err != nil ||
+			time.Now().After(deadline) {
 			p.t.Fatalf("testenv: follow: no replica connected: %v", err)
 		}
 	}

@@ -77,7 +77,8 @@ func newSentinel(master int) (*server, error) {
 		},
 		command: func(s *server) *exec.Cmd {
 			//nolint:noctx // it lives until its test or the process ends
-			cmd := exec.Command(bin, filepath.Join(s.dir, "sentinel.conf"), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir)
+			cmd := exec.Command(bin, filepath.Join(s.dir, "sentinel.conf"), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port),
+				"--dir", s.dir)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 			return cmd
 		},
@@ -130,7 +131,8 @@ func (s *SentinelRedis) RequirePassword(user, password string) {
 	s.t.Helper()
 	for _, addr := range s.Sentinels {
 		c := redisClient(addr)
-		for _, rights := range [][]any{{"ACL", "SETUSER", user, "on", ">" + password, "+@all", "allchannels"}, {"ACL", "SETUSER", "default", "off"}} {
+		for _, rights := range [][]any{{"ACL", "SETUSER", user, "on", ">" + password, "+@all", "allchannels"},
+			{"ACL", "SETUSER", "default", "off"}} {
 			if err := c.Do(s.t.Context(), rights...).Err(); err != nil {
 				s.t.Fatalf("testenv: sentinel: %v", err)
 			}

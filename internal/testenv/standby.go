@@ -31,7 +31,8 @@ func StartStandby(t testing.TB, primary *PostgresServer, delay string) *Postgres
 	t.Cleanup(s.remove)
 	s.kill()
 	data := filepath.Join(s.dir, "data")
-	backup := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_basebackup"), "-D", data+".backup", "-h", "127.0.0.1", "-p", fmt.Sprint(primary.s.port), "-U", "postgres", "--checkpoint=fast", "--write-recovery-conf")
+	backup := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_basebackup"), "-D", data+".backup", "-h", "127.0.0.1", "-p",
+		fmt.Sprint(primary.s.port), "-U", "postgres", "--checkpoint=fast", "--write-recovery-conf")
 	backup.SysProcAttr = s.command(s).SysProcAttr
 	if out, err := backup.CombinedOutput(); err != nil {
 		t.Fatalf("testenv: standby: %v: %s", err, out)

@@ -84,7 +84,8 @@ func (b Tab) Until(expression string) {
 	})`
 	for begun := time.Now(); ; {
 		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](fmt.Sprintf(wait, expression), chromedp.EvalAwaitPromise))
-		switch gone := err != nil && (strings.Contains(err.Error(), "navigated or closed") || strings.Contains(err.Error(), "context was destroyed")); {
+		switch gone := err != nil && (strings.Contains(err.Error(), "navigated or closed") ||
+			strings.Contains(err.Error(), "context was destroyed")); {
 		case gone && time.Since(begun) < 30*time.Second:
 			continue
 		case err != nil:
@@ -120,7 +121,8 @@ func (b Tab) TabTo(condition string) {
 	b.t.Fatalf("the tab key does not lead to %s", condition)
 }
 
-// Controls returns what a screen reader calls the buttons and links, in the order of the page. It fails if two have the same name, or one has none.
+// Controls returns what a screen reader calls the buttons and links, in the order of the page. It fails if two have the same
+// name, or one has none.
 func (b Tab) Controls() []string {
 	b.t.Helper()
 	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
@@ -155,8 +157,8 @@ func (b Tab) Fits() {
 	}
 }
 
-// Translate changes all texts of the page as a browser that translates it does: at once, and whenever they change, except in elements with translate="no".
-// «» enclose what is translated.
+// Translate changes all texts of the page as a browser that translates it does: at once, and whenever they change, except in
+// elements with translate="no". «» enclose what is translated.
 func (b Tab) Translate() {
 	b.t.Helper()
 	Eval[bool](b, `(() => {
@@ -188,7 +190,8 @@ func (b Tab) Picture(file string, width, height int64, scheme string) {
 		document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)`
 	for end := time.Now().Add(5 * time.Second); !Eval[bool](b, settled); time.Sleep(pollInterval) {
 		if time.Now().After(end) {
-			b.t.Errorf("%s is %d wide in a window of %d, or does not come to rest", file, Eval[int64](b, "document.documentElement.scrollWidth"), width)
+			b.t.Errorf("%s is %d wide in a window of %d, or does not come to rest", file, Eval[int64](b, "document.documentElement.scrollWidth"),
+				width)
 			break
 		}
 	}

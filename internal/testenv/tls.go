@@ -62,7 +62,8 @@ func (a *Authority) issue(cert *x509.Certificate, certFile, keyFile string) *ecd
 	must(err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	must(err)
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der},
+		keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
 		must(os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 	return key
@@ -73,6 +74,7 @@ func StartTLSRedis(t testing.TB, a *Authority) (server *RedisServer, url string)
 	t.Helper()
 	cert, key, port := filepath.Join(t.TempDir(), "redis.pem"), filepath.Join(t.TempDir(), "redis.key"), strconv.Itoa(freePort())
 	a.Issue(cert, key)
-	server = StartRedis(t, "--tls-port", port, "--tls-auth-clients", "yes", "--tls-ca-cert-file", a.CAFile, "--tls-cert-file", cert, "--tls-key-file", key)
+	server = StartRedis(t, "--tls-port", port, "--tls-auth-clients", "yes", "--tls-ca-cert-file", a.CAFile, "--tls-cert-file", cert,
+		"--tls-key-file", key)
 	return server, "rediss://" + net.JoinHostPort("127.0.0.1", port)
 }

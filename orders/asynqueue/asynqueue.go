@@ -99,7 +99,8 @@ func (q *Queue) Work(ctx context.Context, w tasks.Worker) error {
 	return nil
 }
 
-// Tasks counts the tasks of some queues by Asynq's states: pending, active, scheduled, retry and archived. It writes what Put writes anyway.
+// Tasks counts the tasks of some queues by Asynq's states: pending, active, scheduled, retry and archived. It writes what Put
+// writes anyway.
 func (q *Queue) Tasks(ctx context.Context, queues []string) (map[string]int, error) {
 	counts := make([]map[string]*redis.IntCmd, len(queues))
 	_, err := q.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

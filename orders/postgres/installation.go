@@ -20,7 +20,8 @@ type rowQuerier interface {
 // identifier needs a statement without it.
 func place(ctx context.Context, q rowQuerier) (p storage.Place, err error) {
 	var allowed bool
-	if err = q.QueryRow(ctx, `SELECT has_function_privilege('pg_control_system()', 'EXECUTE'), `+databaseOID).Scan(&allowed, &p.Database); err == nil && allowed {
+	if err = q.QueryRow(ctx, `SELECT has_function_privilege('pg_control_system()', 'EXECUTE'), `+databaseOID).Scan(&allowed,
+		&p.Database); err == nil && allowed {
 		err = q.QueryRow(ctx, `SELECT system_identifier FROM pg_control_system()`).Scan(&p.System)
 	}
 	return p, err

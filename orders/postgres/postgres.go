@@ -100,7 +100,8 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 			strconv.FormatInt(leaderSilence.Milliseconds(), 10)); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))`, "tidegate sale "+sale).Scan(&led); err != nil || !led {
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))`, "tidegate sale "+sale).Scan(&led); err != nil ||
+			!led {
 			return err
 		}
 		g, leading := errgroup.WithContext(ctx)

@@ -96,7 +96,8 @@ func scanProcesses(rows pgx.Rows) (liveness.ProcessList, error) {
 		list liveness.ProcessList
 		m    liveness.Member
 	)
-	_, err := pgx.ForEachRow(rows, []any{&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Commits, &m.Acknowledged}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Commits,
+		&m.Acknowledged}, func() error {
 		list.Members = append(list.Members, m)
 		return nil
 	})
@@ -115,7 +116,8 @@ func (s *Store) Leave(ctx context.Context, process string) error {
 // Acknowledge stores an acknowledgement, once, and the late orders.
 func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
 	return sqlstore.AddLate(ctx, &s.common, sale, late, func(tx sqldb.Conn) error {
-		_, err := tx.Exec(ctx, `INSERT INTO recovery_acks (sale, epoch, process) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, sale, epoch, process)
+		_, err := tx.Exec(ctx, `INSERT INTO recovery_acks (sale, epoch, process) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, sale, epoch,
+			process)
 		return err
 	})
 }

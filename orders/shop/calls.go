@@ -97,14 +97,14 @@ func (s *Service) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (or
 }
 
 // PutSale creates a sale as a draft, or changes one. It returns ErrInvalid, ErrConflict or ErrUnavailable, and is
-// idempotent. ErrForceRequired: the hours would shut a sale that is open, or Anonymous would change although there are orders, and d.Force is
-// not set.
+// idempotent. ErrForceRequired: the hours would shut a sale that is open, or Anonymous would change although there are orders,
+// and d.Force is not set.
 func (s *Service) PutSale(ctx context.Context, d orders.Definition) (status orders.SaleStatus, created bool, err error) {
 	return s.admin.PutSale(ctx, d)
 }
 
-// PutItem adds an item to a sale, or changes it, and leaves the others as they are. It returns ErrUnknownSale or an error of PutSale, and is
-// idempotent.
+// PutItem adds an item to a sale, or changes it, and leaves the others as they are. It returns ErrUnknownSale or an error of
+// PutSale, and is idempotent.
 func (s *Service) PutItem(ctx context.Context, sale string, item orders.ItemDefinition) (status orders.SaleStatus, added bool, err error) {
 	return s.admin.PutItem(ctx, sale, item)
 }
@@ -115,9 +115,9 @@ func (s *Service) SetSwitch(ctx context.Context, sale string, to orders.Switch) 
 }
 
 // RebuildSale rebuilds a sale in Redis from the database and what all processes remember, in a new epoch, whether or not anything looks
-// wrong. It returns when the sale has been opened again: within a second or two, during which its orders are refused with ErrRecovering. When
-// ctx ends first it returns ErrRecovering, and the rebuilding goes on. Its other errors are ErrUnknownSale, ErrUnavailable, and ErrConflict
-// for a sale that Redis has forgotten because it ended seven days ago.
+// wrong. It returns when the sale has been opened again: within a second or two, during which its orders are refused with
+// ErrRecovering. When ctx ends first it returns ErrRecovering, and the rebuilding goes on. Its other errors are ErrUnknownSale,
+// ErrUnavailable, and ErrConflict for a sale that Redis has forgotten because it ended seven days ago.
 func (s *Service) RebuildSale(ctx context.Context, sale string) (orders.SaleStatus, error) {
 	return s.admin.RebuildSale(ctx, sale)
 }
@@ -132,8 +132,8 @@ func (s *Service) SaleState(sale string) (orders.SaleStatus, error) {
 	return s.sales.SaleState(sale)
 }
 
-// SaleStates returns all sales, sorted by name, in the states that their definitions give. It reads nothing: units are missing, and so is whether
-// a sale is recovering.
+// SaleStates returns all sales, sorted by name, in the states that their definitions give. It reads nothing: units are missing,
+// and so is whether a sale is recovering.
 func (s *Service) SaleStates() ([]orders.SaleStatus, error) {
 	return s.sales.SaleStates()
 }
@@ -149,10 +149,10 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]orders.Check, erro
 	return s.verifier.Verify(ctx, sale)
 }
 
-// VerifyInBackground verifies the sales that start soon, are open, or ended lately, at once and then about once a minute, until ctx ends. Only
-// one process at a time does so. The results, also those of the other processes, are passed to report, with when the sale was verified by
-// this process's clock; of those of others only the broken invariants. A sale of which Redis has lost entries is rebuilt, once until it is
-// found in order.
+// VerifyInBackground verifies the sales that start soon, are open, or ended lately, at once and then about once a minute, until
+// ctx ends. Only one process at a time does so. The results, also those of the other processes, are passed to report, with when
+// the sale was verified by this process's clock; of those of others only the broken invariants. A sale of which Redis has lost
+// entries is rebuilt, once until it is found in order.
 func (s *Service) VerifyInBackground(ctx context.Context, report func(sale string, checks []orders.Check, at time.Time)) error {
 	return s.verifier.VerifyInBackground(ctx, report)
 }
@@ -170,8 +170,8 @@ func (s *Service) Replay(ctx context.Context, id orders.ID) (orders.Order, error
 	return s.lifecycle.Replay(ctx, id)
 }
 
-// Shown returns the name of an order in logs, traces and lists for those who only look: its id, or a reference if it has no buyer. The id of
-// an anonymous order is a secret, with which anybody can cancel it. The zero ID: the key of references is not loaded yet.
+// Shown returns the name of an order in logs, traces and lists for those who only look: its id, or a reference if it has no
+// buyer. The id of an anonymous order is a secret, with which anybody can cancel it. The zero ID: the key of references is not loaded yet.
 func (s *Service) Shown(id orders.ID, buyer string) orders.ID {
 	return s.core.Shown(id, buyer)
 }
@@ -203,8 +203,8 @@ func (s *Service) Committed() uint64 {
 	return s.notifier.Committed()
 }
 
-// Processes returns the processes that have sent a heartbeat within the last 5 s, this one included. It returns false while that is not known:
-// in the first two seconds of this process, and when the database does not answer.
+// Processes returns the processes that have sent a heartbeat within the last 5 s, this one included. It returns false while that
+// is not known: in the first two seconds of this process, and when the database does not answer.
 func (s *Service) Processes() (list []orders.Process, known bool) {
 	return s.membership.Processes()
 }

@@ -49,7 +49,8 @@ func (s *Service) Conditions(ctx context.Context) (list []orders.Condition) {
 	if redis, database := s.ClockOffsets(); max(redis.Abs(), database.Abs(), (redis-database).Abs()) > clocksMost {
 		list = append(list, orders.Condition{
 			Cause: orders.CauseClocks, Serves: true,
-			Detail: fmt.Sprintf("compared with this process, Redis' clock is %+.1f s off and the database's %+.1f s", redis.Seconds(), database.Seconds()),
+			Detail: fmt.Sprintf("compared with this process, Redis' clock is %+.1f s off and the database's %+.1f s", redis.Seconds(),
+				database.Seconds()),
 		})
 	}
 	return append(list, s.core.Conditions.All()...)
@@ -73,8 +74,8 @@ func (s *Service) noWorker(ctx context.Context, without time.Duration) orders.Co
 // clocksMost is how far clocks may differ. Redis decides a sale's hours, and the database how long orders may be paid.
 const clocksMost = time.Second
 
-// ClockOffsets returns how far the clocks of Redis and the database are ahead of this process's, wrong by at most half a round trip; 0 before
-// they are first read.
+// ClockOffsets returns how far the clocks of Redis and the database are ahead of this process's, wrong by at most half a round
+// trip; 0 before they are first read.
 func (s *Service) ClockOffsets() (redis, database time.Duration) {
 	return s.core.Clock.Offset(), s.core.Database.Offset()
 }
@@ -106,8 +107,8 @@ func (s *Service) WaitReady(ctx context.Context) error {
 	}
 }
 
-// WaitLoaded returns when the sales are loaded and the process may accept orders, whether or not a worker commits them, or when ctx ends, with its
-// error. Run must be running.
+// WaitLoaded returns when the sales are loaded and the process may accept orders, whether or not a worker commits them, or when
+// ctx ends, with its error. Run must be running.
 func (s *Service) WaitLoaded(ctx context.Context) error {
 	for {
 		if _, ok := s.membership.Lease.Held(time.Now()); ok && s.sales.Compared.Load() {

@@ -109,10 +109,12 @@ func (k *keeping) fit(want Durability) error {
 	case want != "" && k.role == "slave":
 		return wrong("is a replica", "name its master")
 	case k.evicts != "":
-		return fmt.Errorf("cannot be guaranteed: Redis at %s drops keys when its memory is full, and with them quotas and orders: set maxmemory-policy noeviction there in place of %s",
+		return fmt.Errorf("cannot be guaranteed: Redis at %s drops keys when its memory is full, and with them quotas and orders: set "+
+			"maxmemory-policy noeviction there in place of %s",
 			k.addr, k.evicts)
 	case want == DurabilityReplicated && k.replicas == 0:
-		return wrong("has no replica online", "start one that follows it, and set min-replicas-to-write 1, so that nothing is reserved without one")
+		return wrong("has no replica online", "start one that follows it, and set min-replicas-to-write 1, so that nothing is reserved "+
+			"without one")
 	case want != DurabilityEverysec && want != DurabilityFsync, k.unknown != nil, k.own() == want, k.own() == DurabilityFsync:
 		return nil
 	case !k.aof:
@@ -230,7 +232,8 @@ func (s *Service) watchEviction(ctx context.Context) error {
 		})
 		switch {
 		case details != nil:
-			s.core.Conditions.Set(orders.Condition{Cause: orders.CauseEviction, Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
+			s.core.Conditions.Set(orders.Condition{Cause: orders.CauseEviction,
+				Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
 		case err == nil:
 			s.core.Conditions.Clear(orders.CauseEviction)
 		}

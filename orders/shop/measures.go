@@ -14,7 +14,7 @@ type Measures struct {
 	Confirmed func(after time.Duration)
 	// Regressed is called for each sale that is recovered because the database went back in time.
 	Regressed func()
-	// NewerVersion receives how many tasks or records ("task", "record") of a later version were found and left to processes of that version. It is called
-	// again whenever they are found again.
+	// NewerVersion receives how many tasks or records ("task", "record") of a later version were found and left to processes of that
+	// version. It is called again whenever they are found again.
 	NewerVersion func(what string, n int)
 }

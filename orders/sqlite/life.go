@@ -19,7 +19,8 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (p 
 		if p, recorded, err = sqlstore.Captured(ctx, tx, id, reference); err != nil || recorded {
 			return err
 		}
-		paid, err := tx.Exec(ctx, `UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL`, [16]byte(id))
+		paid, err := tx.Exec(ctx, `UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL`,
+			[16]byte(id))
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,8 @@ func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]ord
 			if changed == 0 {
 				continue
 			}
-			if err := insertPayment(ctx, tx, orders.Payment{Order: id, Reference: reference, Action: orders.ActionNone, Status: orders.StatusPaid}); err != nil {
+			if err := insertPayment(ctx, tx, orders.Payment{Order: id, Reference: reference, Action: orders.ActionNone,
+				Status: orders.StatusPaid}); err != nil {
 				return err
 			}
 			paid = append(paid, id)
@@ -113,7 +115,8 @@ func end(ctx context.Context, tx sqldb.Conn, r *storage.Return) error {
 		r.Status, id); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM order_units WHERE sale = $1 AND item = $2 AND order_id = $3 AND unit {in $4}`, r.Sale, r.Item, id, r.Units); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM order_units WHERE sale = $1 AND item = $2 AND order_id = $3 AND unit {in $4}`, r.Sale, r.Item, id,
+		r.Units); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `INSERT INTO order_returns (`+sqlstore.ReturnColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,

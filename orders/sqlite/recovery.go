@@ -32,7 +32,8 @@ func (r *processes) read(sale string, epoch int64) liveness.ProcessList {
 	for process, beats := range r.beats {
 		self := r.selves[process]
 		list.Members = append(list.Members, liveness.Member{
-			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch, Host: self.Host, Program: self.Program, Commits: self.Commits,
+			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch, Host: self.Host,
+			Program: self.Program, Commits: self.Commits,
 		})
 	}
 	return list

@@ -54,7 +54,8 @@ func New(db *sql.DB) *Store {
 	return s
 }
 
-// Writing serializes the writers of this process, which would otherwise poll for SQLite's lock. Other stores in the same database use it too.
+// Writing serializes the writers of this process, which would otherwise poll for SQLite's lock. Other stores in the same database
+// use it too.
 func (s *Store) Writing() sync.Locker { return &s.writing }
 
 // Ping returns an error unless the database answers.

@@ -28,7 +28,8 @@ func testInstallation(t *testing.T, b *bench) {
 
 	install("other", true)
 	replaced := read()
-	b.want(replaced, storage.Installation{ID: replaced.ID, Namespace: "other", Stored: unused.Live, Live: unused.Live}, "after it was replaced")
+	b.want(replaced, storage.Installation{ID: replaced.ID, Namespace: "other", Stored: unused.Live, Live: unused.Live},
+		"after it was replaced")
 	if first.ID == "" || replaced.ID == first.ID {
 		t.Errorf("the ids are %q and %q", first.ID, replaced.ID)
 	}

@@ -249,7 +249,8 @@ func testIdentityAfterTheEnd(t *testing.T, b *bench) {
 	again, twice := b.reservation(3), b.reservation(4)
 	again.BuyerHash = plain.BuyerHash
 	twice.BuyerHash, twice.KeyHash = keyed.BuyerHash, keyed.KeyHash
-	b.want(b.commit(again, twice), []storage.Verdict{confirmed, {Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}}, "the same buyers again")
+	b.want(b.commit(again, twice), []storage.Verdict{confirmed, {Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}},
+		"the same buyers again")
 }
 
 func testExpire(t *testing.T, b *bench) {

@@ -58,7 +58,8 @@ func testListsWithDeadLetters(t *testing.T, b *bench) {
 	b.want(list(b, storage.Filter{Limit: 2}), ids[:2], "a page")
 	b.want(list(b, storage.Filter{Limit: 2, After: ids[1]}), ids[2:4], "the next page")
 	b.want(list(b, storage.Filter{Limit: 10, BuyerHash: rs[3].BuyerHash}), ids[3:4], "a buyer's")
-	b.want(list(b, storage.Filter{Limit: 10, BuyerHash: rs[3].BuyerHash, Status: orders.StatusConfirmed}), []orders.ID(nil), "a buyer's that are confirmed")
+	b.want(list(b, storage.Filter{Limit: 10, BuyerHash: rs[3].BuyerHash, Status: orders.StatusConfirmed}), []orders.ID(nil),
+		"a buyer's that are confirmed")
 	b.want(list(b, storage.Filter{Limit: 10, Status: orders.StatusConfirmed}), []orders.ID{ids[0], ids[2]}, "confirmed")
 	b.want(list(b, storage.Filter{Limit: 10, Status: orders.StatusAccepted}), []orders.ID{ids[1], ids[3], ids[4]}, "accepted")
 	b.want(list(b, storage.Filter{Limit: 1, Status: orders.StatusAccepted, After: ids[1]}), ids[3:4], "the next accepted")

@@ -41,7 +41,8 @@ func testStale(t *testing.T, b *bench) {
 	b.put()
 	before, after, above := b.reservation(1), b.reservation(2), b.reservation(3)
 	lead := b.raise()
-	if err := b.RaiseEpoch(t.Context(), b.sale.Epoch, storage.Lead{Sale: "spring", Epoch: b.sale.Epoch + 5, Token: "late"}); !errors.Is(err, orders.ErrConflict) {
+	if err := b.RaiseEpoch(t.Context(), b.sale.Epoch, storage.Lead{Sale: "spring", Epoch: b.sale.Epoch + 5, Token: "late"}); !errors.Is(err,
+		orders.ErrConflict) {
 		t.Errorf("a raise from an epoch that is over: %v", err)
 	}
 	above.Epoch += 2
@@ -154,7 +155,8 @@ func testRoll(t *testing.T, b *bench) {
 		b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch, first, nil))
 	}
 	b.want([]bool{list()[first].Acknowledged, list()[second].Acknowledged}, []bool{true, false}, "acknowledged")
-	if _, err := b.HandOver(t.Context(), storage.Lead{Sale: "spring", Epoch: lead.Epoch, Token: "other"}); !errors.Is(err, orders.ErrConflict) {
+	if _, err := b.HandOver(t.Context(), storage.Lead{Sale: "spring", Epoch: lead.Epoch, Token: "other"}); !errors.Is(err,
+		orders.ErrConflict) {
 		t.Errorf("the hand-over of another leader: %v", err)
 	}
 	b.must(b.Leave(t.Context(), second))
@@ -223,9 +225,12 @@ func testHoldings(t *testing.T, b *bench) {
 		return nil
 	}))
 	b.want(got, map[orders.ID]storage.Holding{
-		keyed.ID: {ID: keyed.ID, Item: "hat", BuyerHash: keyed.BuyerHash, KeyHash: &key, Quantity: 2, Status: orders.StatusConfirmed, Units: []int{1, 2}},
-		plain.ID: {ID: plain.ID, Item: "hat", BuyerHash: plain.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusConfirmed, Units: []int{3}},
-		dead.ID:  {ID: dead.ID, Item: "hat", BuyerHash: dead.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusAccepted, Units: []int{5}},
+		keyed.ID: {ID: keyed.ID, Item: "hat", BuyerHash: keyed.BuyerHash, KeyHash: &key, Quantity: 2, Status: orders.StatusConfirmed,
+			Units: []int{1, 2}},
+		plain.ID: {ID: plain.ID, Item: "hat", BuyerHash: plain.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusConfirmed,
+			Units: []int{3}},
+		dead.ID: {ID: dead.ID, Item: "hat", BuyerHash: dead.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusAccepted,
+			Units: []int{5}},
 	}, "holdings")
 	broken := errors.New("broken")
 	if err := b.Holdings(t.Context(), "spring", func(storage.Holding) error { return broken }); !errors.Is(err, broken) {

@@ -28,7 +28,8 @@ func testRoom(t *testing.T, b *bench) {
 		t.Errorf("the same room again: %+v", again)
 	}
 	for _, change := range [][2]string{{"", "another"}, {"another", ""}} {
-		if err := b.SetRoom(t.Context(), b.sale.ID, item, change[0], change[1]); !errors.Is(err, orders.ErrConflict) || !strings.Contains(err.Error(), "room queue") {
+		if err := b.SetRoom(t.Context(), b.sale.ID, item, change[0], change[1]); !errors.Is(err, orders.ErrConflict) ||
+			!strings.Contains(err.Error(), "room queue") {
 			t.Errorf("from %q to %q: %v", change[0], change[1], err)
 		}
 	}

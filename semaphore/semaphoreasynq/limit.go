@@ -26,9 +26,9 @@ type Options struct {
 	// Wait is how long a task waits in its worker before it is put back. 0 means 50 ms.
 	Wait time.Duration
 	// MaxBlocking is how many tasks of this process may block in their workers until they get a permit, for at most a quarter of their
-	// timeout, instead of being put back. They are in the semaphore's queue with all other callers, so that a freed permit reaches them at once and no later
-	// caller overtakes them. Each occupies one of the server's Concurrency workers, and a server that shuts down waits for them, unless its
-	// BaseContext ends. 0 means none.
+	// timeout, instead of being put back. They are in the semaphore's queue with all other callers, so that a freed permit reaches
+	// them at once and no later caller overtakes them. Each occupies one of the server's Concurrency workers, and a server that
+	// shuts down waits for them, unless its BaseContext ends. 0 means none.
 	MaxBlocking int
 	// Request returns what a task acquires: the weight, other semaphores, the holder's name. ID and Try are ignored, because two runs
 	// must never share a permit. An error fails the task. nil acquires one permit in the name of the task.

@@ -19,7 +19,8 @@ const (
 	wakeTimeout   = time.Second // timeout for Asynq's Redis
 )
 
-// wake wakes the task of the backlog that has waited longest and has not been woken. If none can be woken, the tasks return when their delay ends.
+// wake wakes the task of the backlog that has waited longest and has not been woken. If none can be woken, the tasks return when
+// their delay ends.
 func (l *limiter) wake(ctx context.Context) {
 	now := time.Now()
 	ids := l.backlog.longest(maxCandidates, now)

@@ -57,7 +57,9 @@ func LimitWith(sem *semaphore.Semaphore, cfg Config) echo.MiddlewareFunc {
 	}
 }
 
-func acquire(ctx context.Context, sem *semaphore.Semaphore, req semaphore.Request, wait time.Duration) (*semaphore.Permit, *semaphore.Refusal, error) {
+func acquire(
+	ctx context.Context, sem *semaphore.Semaphore, req semaphore.Request, wait time.Duration,
+) (*semaphore.Permit, *semaphore.Refusal, error) {
 	req.ID, req.Try = "", wait <= 0
 	if !req.Try {
 		var cancel context.CancelFunc

@@ -28,7 +28,8 @@ func checkout(ctx context.Context, root string) (*source, error) {
 		return nil, err
 	}
 	if changed != "" {
-		return nil, fmt.Errorf("the working tree must be clean, because a release is named after its commit; commit, stash or remove:\n%s", changed)
+		return nil, fmt.Errorf("the working tree must be clean, because a release is named after its commit; commit, stash or remove:\n%s",
+			changed)
 	}
 	s := &source{root: root}
 	if s.version, err = git(ctx, root, "describe", "--tags", "--always", "--abbrev=12"); err != nil {
@@ -53,7 +54,8 @@ func checkout(ctx context.Context, root string) (*source, error) {
 		return nil, fmt.Errorf("parse Dockerfile: %w", err)
 	}
 	if runtime.Version() != s.image.toolchain {
-		return nil, fmt.Errorf("the toolchain must be %s, as in the Dockerfile, because another one gives other bytes, got %s; set GOTOOLCHAIN=%[1]s",
+		return nil, fmt.Errorf("the toolchain must be %s, as in the Dockerfile, because another one gives other bytes, got %s; set "+
+			"GOTOOLCHAIN=%[1]s",
 			s.image.toolchain, runtime.Version())
 	}
 	return s, nil

@@ -39,7 +39,8 @@ func (b *Beacon) Verify(startsAt time.Time) error {
 		return failure.New(ErrInvalid, "the list was complete at %v, before the start at %v", listedAt, startsAt)
 	}
 	if round := RoundFor(startsAt, listedAt); b.Round != round {
-		return failure.New(ErrInvalid, "a list that was complete at %v, of a room that starts at %v, has round %d, not %d", listedAt, startsAt, round, b.Round)
+		return failure.New(ErrInvalid, "a list that was complete at %v, of a room that starts at %v, has round %d, not %d", listedAt, startsAt,
+			round, b.Round)
 	}
 	if err := drand.Quicknet.Verify(b.Round, b.Signature); err != nil {
 		return failure.New(ErrInvalid, "%v", err)

@@ -1,5 +1,5 @@
-// Package draw gives those who joined a waiting room before its start an order that no one can choose, and that anyone can verify. It needs no
-// database.
+// Package draw gives those who joined a waiting room before its start an order that no one can choose, and that anyone can
+// verify. It needs no database.
 //
 // When the room is made, a secret is drawn, and its SHA-256 published as the commitment. Everybody who joins before the start
 // becomes a leaf of a Merkle tree (RFC 6962), in the order of their numbers. At the start the list ends; its root and the secret give the

@@ -48,8 +48,8 @@ func Columns(lanes bool) string {
 }
 
 // Verify checks a list as a room writes it, in CSV: the secret against the commitment, the signature of the beacon, the places against the
-// root, the seed, and every position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root and
-// round with what the room showed between the end of the list and the draw.
+// root, the seed, and every position. It needs nothing but the list. Compare its commitment with what was published before the
+// start, and its root and round with what the room showed between the end of the list and the draw.
 func Verify(r io.Reader) (List, error) {
 	in := bufio.NewScanner(r)
 	d, seed, err := verifyHeader(in)
@@ -89,7 +89,8 @@ func verifyHeader(in *bufio.Scanner) (d List, seed Seed, err error) {
 		into *string
 	}
 	fields := []field{{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &d.Secret}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n}}
-	withBeacon := []field{{"beacon", &beaconName}, {"starts_ms", &starts}, {"listed_ms", &listed}, {"round", &round}, {"signature", &d.Beacon.Signature}}
+	withBeacon := []field{{"beacon", &beaconName}, {"starts_ms", &starts}, {"listed_ms", &listed}, {"round", &round},
+		{"signature", &d.Beacon.Signature}}
 	for i := 0; i < len(fields); i++ {
 		if !in.Scan() && in.Err() != nil {
 			return d, seed, in.Err()

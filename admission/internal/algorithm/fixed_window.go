@@ -6,8 +6,9 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 )
 
-// A fixedWindow holds the units of one window, which its first unit opened or which is a span of the calendar. redisstore/lua/fixed_window.lua is
-// the same in Lua. In its cell, at is the end of the window in µs, exclusive, and n the units; the zero value is no window.
+// A fixedWindow holds the units of one window, which its first unit opened or which is a span of the calendar.
+// redisstore/lua/fixed_window.lua is the same in Lua. In its cell, at is the end of the window in µs, exclusive, and n the units;
+// the zero value is no window.
 type fixedWindow cell
 
 func init() { register(Algorithm{Name: store.FixedWindow, counter: byWindow{}, Calendar: true}) }

@@ -41,7 +41,8 @@ const maxDrain = 10 * 366 * 24 * time.Hour
 
 func checkGCRA(w Window) string {
 	if fastest := w.Length / (100 * time.Microsecond); int64(w.Highest) > int64(fastest) {
-		return fmt.Sprintf("gcra lets at most one unit pass in 100 µs, which is %d in %v; for a limit of %d use sliding_counter", fastest, w.Length, w.Highest)
+		return fmt.Sprintf("gcra lets at most one unit pass in 100 µs, which is %d in %v; for a limit of %d use sliding_counter", fastest,
+			w.Length, w.Highest)
 	}
 	if w.Lowest > 0 && float64(w.Burst)*float64(w.Length)/float64(w.Lowest) > float64(maxDrain) {
 		return fmt.Sprintf("a burst of %d at %d in %v takes more than ten years to pass", w.Burst, w.Lowest, w.Length)
@@ -55,8 +56,8 @@ func intervalOf(window time.Duration, limit int) int64 {
 }
 
 // level returns how far the theoretical arrival time is ahead of now. A changed limit keeps the number of counted units. The level is
-// capped at the burst. If the arrival time is further ahead than any limit of this window has set it, the clock was set back; it drains from
-// now on.
+// capped at the burst. If the arrival time is further ahead than any limit of this window has set it, the clock was set back; it
+// drains from now on.
 func (g *gcra) level(now, window, interval int64, burst int) int64 {
 	if full := int64(burst) * g.n; g.at-now > max(full, 2*window) {
 		g.at = now + full

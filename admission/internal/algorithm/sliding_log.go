@@ -8,8 +8,8 @@ import (
 )
 
 // A slidingLog holds the time of every unit that counts, oldest first. A unit counts from its time on for one window, end excluded: at
-// most limit units lie in any half-open span of a window's length. redisstore/lua/sliding_log.lua is the same in Lua. The zero value is an empty
-// log. It is not safe for concurrent use.
+// most limit units lie in any half-open span of a window's length. redisstore/lua/sliding_log.lua is the same in Lua. The zero
+// value is an empty log. It is not safe for concurrent use.
 type slidingLog struct {
 	times       []int64 // µs
 	head        int32   // index of the first unit not dropped
@@ -19,7 +19,8 @@ type slidingLog struct {
 func init() {
 	register(Algorithm{Name: store.SlidingLog, counter: byLog{}, Check: func(w Window) string {
 		if w.Highest > store.MaxLogged {
-			return fmt.Sprintf("sliding_log keeps a time for each unit, at most %d; for a limit of %d use sliding_counter", store.MaxLogged, w.Highest)
+			return fmt.Sprintf("sliding_log keeps a time for each unit, at most %d; for a limit of %d use sliding_counter", store.MaxLogged,
+				w.Highest)
 		}
 		return ""
 	}})

@@ -58,7 +58,8 @@ func scriptOf(parts scriptParts) *redisscript.Script {
 	if s, ok := scripts[parts]; ok {
 		return s
 	}
-	s := redisscript.New("admission decide", redisscript.Join(luaFiles, parts.names()...), "GET", "GETRANGE", "HGET", "HKEYS", "HLEN", "PTTL", "STRLEN")
+	s := redisscript.New("admission decide", redisscript.Join(luaFiles, parts.names()...), "GET", "GETRANGE", "HGET", "HKEYS", "HLEN",
+		"PTTL", "STRLEN")
 	scripts[parts] = s
 	return s
 }

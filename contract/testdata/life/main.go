@@ -207,7 +207,8 @@ func documents(shop, back *caller) {
 
 func sales(shop, back *caller) {
 	now := time.Now().UTC()
-	definition := fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"items":[{"item":"shoe","stock":2,"quota_per_buyer":2}]}`, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
+	definition := fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"items":[{"item":"shoe","stock":2,"quota_per_buyer":2}]}`,
+		now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
 	back.call("PutSale", 201, object{"Sale": "gala"}, definition)
 	back.call("PutSale", 200, object{"Sale": "gala"}, definition)
 	back.call("PutItem", 201, object{"Sale": "gala", "Item": "hat"}, `{"stock":1}`)
@@ -233,7 +234,8 @@ func sales(shop, back *caller) {
 	order := text(shop.call("PlaceOrder", 202, ann, `{"item":"shoe"}`)["order_id"])
 	shop.call("PlaceOrder", 202, ann, `{"item":"shoe"}`)
 	shop.call("PlaceOrder", 422, ann, `{"item":"shoe","quantity":2}`)
-	other := text(back.call("PlaceOrder", 202, object{"Sale": "gala", "XUserID": "bob", "IdempotencyKey": "the-first-order-of-bob"}, `{"item":"shoe"}`)["order_id"])
+	other := text(back.call("PlaceOrder", 202, object{"Sale": "gala", "XUserID": "bob", "IdempotencyKey": "the-first-order-of-bob"},
+		`{"item":"shoe"}`)["order_id"])
 	shop.call("PlaceOrder", 409, object{"Sale": "gala", "XUserID": "eve", "IdempotencyKey": "the-first-order-of-eve"}, `{"item":"shoe"}`)
 	shop.call("GetOrder", 200, object{"ID": order, "XUserID": "ann", "WaitMs": 10_000}, "")
 	shop.call("GetOrder", 404, object{"ID": order, "XUserID": "bob"}, "")
@@ -257,7 +259,8 @@ func rooms(shop, back *caller) {
 	door := fmt.Sprintf(`{"mode":"fifo","starts_at":%q,"rate_per_min":1000,"requires_user":false,"continue_url":"/buy"}`, past)
 	back.call("PutRoom", 201, object{"Room": "door"}, door)
 	back.call("PutRoom", 200, object{"Room": "door"}, door)
-	back.call("PutRoom", 201, object{"Room": "draw"}, fmt.Sprintf(`{"mode":"draw","gather_at":%q,"starts_at":%q,"rate_per_min":1,"beacon":"drand"}`, past, soon))
+	back.call("PutRoom", 201, object{"Room": "draw"},
+		fmt.Sprintf(`{"mode":"draw","gather_at":%q,"starts_at":%q,"rate_per_min":1,"beacon":"drand"}`, past, soon))
 	back.call("ListRooms", 200, nil, "")
 	back.call("HoldRoom", 200, object{"Room": "door"}, `{"reason":"a test"}`)
 	back.call("ResumeRoom", 200, object{"Room": "door"}, "")

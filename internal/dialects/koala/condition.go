@@ -48,7 +48,8 @@ func (f *file) parseCondition(p part) (c condition, err error) {
 	case len(c.parameter) > 50:
 		return c, p.wrong("the name of a parameter must have at most 50 characters")
 	case i < 0:
-		return c, rest.wrong("%s needs a comparison, such as %[1]s=5, %[1]s!=5, %[1]s=+, %[1]s>5, %[1]s<5, %[1]s @ dict or %[1]s !@ dict", c.parameter)
+		return c, rest.wrong("%s needs a comparison, such as %[1]s=5, %[1]s!=5, %[1]s=+, %[1]s>5, %[1]s<5, %[1]s @ dict or %[1]s !@ dict",
+			c.parameter)
 	}
 	op := operators[i]
 	value := rest.from(len(op)).trimmed()
@@ -235,7 +236,8 @@ func (p part) span() (span, error) {
 	if wildcards.MatchString(p.text) {
 		network, ok := wildcard(p.text)
 		if !ok {
-			return span{}, p.wrong("%q must be an address such as 10.0.24.7, or one with wildcards at its end, such as 10.0.24.* or 10.0.*.*", p.text)
+			return span{}, p.wrong("%q must be an address such as 10.0.24.7, or one with wildcards at its end, such as 10.0.24.* or 10.0.*.*",
+				p.text)
 		}
 		return span{network: network}, nil
 	}

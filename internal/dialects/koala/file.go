@@ -183,7 +183,8 @@ func (f *file) readResult(p part) error {
 	decoder := json.NewDecoder(strings.NewReader(body.text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
-		return body.wrong("the fields of a result must be JSON with Ret_type, Ret_code, Err_no, Err_msg, Str_reason, Need_vcode, Vcode_len, Vcode_type, Other and Version: %v",
+		return body.wrong("the fields of a result must be JSON with Ret_type, Ret_code, Err_no, Err_msg, Str_reason, Need_vcode, Vcode_len, "+
+			"Vcode_type, Other and Version: %v",
 			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if rest := strings.Trim(body.text[decoder.InputOffset():], blanks); rest != "" {
@@ -238,7 +239,8 @@ func (f *file) check() error {
 		case !ok:
 			return r.answer.wrong("result=%d must be one of those under [result]", r.result)
 		case r.method != "direct" && result.admits():
-			return r.answer.wrong("result=%d admits requests above the limit and skips the rules below; only a direct rule may do that, a %s rule needs a result with a Ret_type above 1",
+			return r.answer.wrong("result=%d admits requests above the limit and skips the rules below; only a direct rule may do that, a %s "+
+				"rule needs a result with a Ret_type above 1",
 				r.result, r.method)
 		}
 	}

@@ -73,7 +73,8 @@ func New(store store.Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.gate, err = admission.NewWithStore(store, rules, admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Timeout: o.Timeout, Logger: o.Logger})
+	s.gate, err = admission.NewWithStore(store, rules,
+		admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Timeout: o.Timeout, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +217,9 @@ func (s *Service) BrowseComplete(ctx context.Context, params Params, write bool)
 }
 
 // others adds the results of rules after the one that ended the decision.
-func (s *Service) others(ctx context.Context, params Params, p *policy, version string, decisive map[int]bool, all []Result) ([]Result, error) {
+func (s *Service) others(
+	ctx context.Context, params Params, p *policy, version string, decisive map[int]bool, all []Result,
+) ([]Result, error) {
 	req, err := p.request(params)
 	if err != nil {
 		return nil, err

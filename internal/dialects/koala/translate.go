@@ -45,9 +45,11 @@ func (f *file) translate(zone string) (*rules.Set, error) {
 		text += "\n"
 	}
 	if len(text) > rulesfile.MaxSize {
-		return nil, fmt.Errorf("%s: of the rules file that is made of it: the file has %d bytes, at most %d are read", f.path, len(text), rulesfile.MaxSize)
+		return nil, fmt.Errorf("%s: of the rules file that is made of it: the file has %d bytes, at most %d are read", f.path, len(text),
+			rulesfile.MaxSize)
 	}
-	root := at.Mapping(at.Pair("version", at.Int(1)), at.Pair("answer", at.Text("first")), at.Pair("lists", at.Mapping(lists...)), at.Pair("rules", at.List(all...)))
+	root := at.Mapping(at.Pair("version", at.Int(1)), at.Pair("answer", at.Text("first")), at.Pair("lists", at.Mapping(lists...)),
+		at.Pair("rules", at.List(all...)))
 	return rules.Compile(f.path, root, []byte(text))
 }
 
@@ -76,7 +78,8 @@ func (f *file) rule(r *rule, at rulesfile.At, zone string) *rulesfile.Node {
 	if len(joint) > 0 {
 		add("joint", at.Texts(joint...))
 	}
-	add("algorithm", at.Text(string(map[string]store.Algorithm{"count": store.FixedWindow, "base": store.TwoStage, "leak": store.SlidingLog}[r.method])))
+	add("algorithm", at.Text(string(map[string]store.Algorithm{"count": store.FixedWindow, "base": store.TwoStage,
+		"leak": store.SlidingLog}[r.method])))
 	if r.method == "base" {
 		add("base", at.Mapping(at.Pair("limit", at.Int(int64(r.base))), at.Pair("window", at.Text("day"))))
 	}

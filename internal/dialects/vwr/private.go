@@ -104,5 +104,6 @@ func (h *Handlers) reset(ctx context.Context, in *call) (any, error) {
 		return nil, err
 	}
 	in.audited(map[string]any{"event_id": room.Room})
-	return nil, problem.InvalidAt("body.event_id", "must be of a new room: a room is never reset, because people have places in it. Close it, and make another one")
+	return nil, problem.InvalidAt("body.event_id",
+		"must be of a new room: a room is never reset, because people have places in it. Close it, and make another one")
 }

@@ -129,7 +129,8 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 	var lifetime time.Duration
 	if in.private {
 		if issuer = in.fields["issuer"]; issuer != "" && issuer != waitingroom.Issuer && !slices.Contains(h.issuers, issuer) {
-			return nil, problem.InvalidAt("body.issuer", fmt.Sprintf("must be %s, or one of VWR_ISSUERS, got %q", waitingroom.Issuer, input.Shortened(issuer)))
+			return nil, problem.InvalidAt("body.issuer",
+				fmt.Sprintf("must be %s, or one of VWR_ISSUERS, got %q", waitingroom.Issuer, input.Shortened(issuer)))
 		}
 		if in.fields["validity_period"] != "" {
 			seconds, err := in.number("validity_period")
@@ -168,7 +169,8 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tokens{Access: signed.Access, Refresh: signed.Refresh, ID: signed.ID, Type: "Bearer", Seconds: max(0, response.CeilSeconds(time.Until(signed.Until)))}, nil
+	return tokens{Access: signed.Access, Refresh: signed.Refresh, ID: signed.ID, Type: "Bearer",
+		Seconds: max(0, response.CeilSeconds(time.Until(signed.Until)))}, nil
 }
 
 // notClaimed returns AWS' error for a claim that the room refuses.

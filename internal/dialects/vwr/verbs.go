@@ -85,7 +85,8 @@ var verbs = []verb{
 		answer: (*Handlers).generateToken, takes: []field{
 			eventID, requestID,
 			{name: "issuer", kind: huma.TypeString, doc: "Claim iss: tidegate, or one of VWR_ISSUERS. Default: tidegate", private: true},
-			{name: "validity_period", kind: huma.TypeInteger, doc: "Seconds from the first call, at most as long as the pass; default: as long", private: true},
+			{name: "validity_period", kind: huma.TypeInteger, doc: "Seconds from the first call, at most as long as the pass; default: as long",
+				private: true},
 		},
 		answers: tokens{}, failures: []int{202, 400, 410}, cache: noStore,
 	},
@@ -102,7 +103,8 @@ var verbs = []verb{
 		answers: incremented{}, failures: []int{400}, cache: noStore,
 	},
 	{
-		method: "POST", name: "update_session", summary: "End a place: 1 done, -1 abandoned; 404 if it has ended, or has no tokens to be done with",
+		method: "POST", name: "update_session",
+		summary: "End a place: 1 done, -1 abandoned; 404 if it has ended, or has no tokens to be done with",
 		private: true, roles: auth.ForServices,
 		answer: (*Handlers).updateSession, takes: []field{eventID, requestID, {name: "status", kind: huma.TypeInteger, doc: "1 or -1"}},
 		answers: nothing{}, failures: []int{400, 404}, cache: noStore,
@@ -134,7 +136,8 @@ func (h *Handlers) Routes(l *route.Listener) (all []route.Route) {
 			continue
 		}
 		r := route.Route{
-			Operation: v.describe(l.Docs.OpenAPI().Components.Schemas, l.Private), Public: route.Charged, Roles: v.roles, ActsForUser: v.charges, Detail: auditDetail,
+			Operation: v.describe(l.Docs.OpenAPI().Components.Schemas, l.Private), Public: route.Charged, Roles: v.roles, ActsForUser: v.charges,
+			Detail: auditDetail,
 		}
 		if v.charges && !l.Private {
 			r.Public, r.Operation.Parameters = route.Open, append(r.Operation.Parameters, route.Captcha)
@@ -172,7 +175,8 @@ func (v *verb) describe(schemas huma.Registry, private bool) huma.Operation {
 		switch {
 		case f.private && !private:
 		case v.method == http.MethodGet:
-			op.Parameters = append(op.Parameters, &huma.Param{Name: f.name, In: "query", Required: true, Description: f.doc, Schema: &huma.Schema{Type: f.kind}})
+			op.Parameters = append(op.Parameters,
+				&huma.Param{Name: f.name, In: "query", Required: true, Description: f.doc, Schema: &huma.Schema{Type: f.kind}})
 		default:
 			body.Properties[f.name] = schema
 			if !f.private {

@@ -147,7 +147,9 @@ func (h *Handlers) room(ctx context.Context, in *call) (waitingroom.Status, erro
 }
 
 // visitor returns the place that a call names, and its holder. On the public listener, the place of a user is shown to that user only.
-func (h *Handlers) visitor(ctx context.Context, in *call) (room waitingroom.Status, who waitingroom.Visitor, place waitingroom.Place, err error) {
+func (h *Handlers) visitor(
+	ctx context.Context, in *call,
+) (room waitingroom.Status, who waitingroom.Visitor, place waitingroom.Place, err error) {
 	if room, err = h.room(ctx, in); err != nil {
 		if errors.Is(err, invalidEvent) {
 			err = invalidID

@@ -44,7 +44,8 @@ func (h *Decisions) Routes() []route.Route {
 	return []route.Route{
 		route.Of(route.Route{
 			Operation: huma.Operation{
-				OperationID: "admit", Method: http.MethodPost, Path: "/v1/admit", Summary: "Decide a request; a denial is an answer, too", Tags: tagDecisions,
+				OperationID: "admit", Method: http.MethodPost, Path: "/v1/admit", Summary: "Decide a request; a denial is an answer, too",
+				Tags:         tagDecisions,
 				MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 413, 415, 422, 503},
 			},
 			Roles: auth.ForServices,

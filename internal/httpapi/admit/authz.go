@@ -70,9 +70,11 @@ func (h *Gateways) Routes() []route.Route {
 					},
 					{
 						Name: "room", In: "query", Schema: &huma.Schema{Type: huma.TypeString},
-						Description: "A waiting room: without a pass of it the answer is 403 turn_required, until the room is closed. With one, X-User-ID of the answer is the pass's user",
+						Description: "A waiting room: without a pass of it the answer is 403 turn_required, until the room is closed. With one, " +
+							"X-User-ID of the answer is the pass's user",
 					},
-					route.HeaderParameter(PassField, "The client's pass for room. Without it, Authorization: Bearer is read, unless that is the token of this call or of the user"),
+					route.HeaderParameter(PassField, "The client's pass for room. Without it, Authorization: Bearer is read, unless that is the token "+
+						"of this call or of the user"),
 				}, caller...),
 				Responses: route.Responses(passed, 401, 403, 404, 422, 429, 503),
 			},
@@ -80,8 +82,9 @@ func (h *Gateways) Routes() []route.Route {
 		}, h.Authz),
 		route.Plain(route.Route{
 			Operation: huma.Operation{
-				OperationID: "authz-below", Path: AuthzPath + "/{path}", Summary: "For Envoy: the same for the path behind /v1/authz and the method of this call",
-				Tags: tagDecisions, Parameters: append([]*huma.Param{route.PathParameter("path", "Any number of segments")}, caller...),
+				OperationID: "authz-below", Path: AuthzPath + "/{path}",
+				Summary: "For Envoy: the same for the path behind /v1/authz and the method of this call",
+				Tags:    tagDecisions, Parameters: append([]*huma.Param{route.PathParameter("path", "Any number of segments")}, caller...),
 				Responses: route.Responses(passed, 401, 403, 422, 429, 503),
 			},
 			Roles: auth.ForServices, Methods: AuthzMethods,

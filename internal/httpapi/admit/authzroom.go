@@ -13,8 +13,8 @@ import (
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
-// PassField is the header field of a pass. Without it, a pass is also accepted in Authorization: Bearer, where that is neither the gateway's
-// own token nor its client's.
+// PassField is the header field of a pass. Without it, a pass is also accepted in Authorization: Bearer, where that is neither
+// the gateway's own token nor its client's.
 const PassField = "X-Waiting-Room-Pass"
 
 // userField names the user of a valid pass in the answer, for gateways that hand it on.

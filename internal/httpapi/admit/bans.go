@@ -34,7 +34,8 @@ func (h *Bans) Routes() []route.Route {
 	return []route.Route{
 		route.Of(route.Route{
 			Operation: huma.Operation{
-				OperationID: "list-bans", Method: http.MethodGet, Path: "/v1/bans", Summary: "The bans in force", Tags: tag, Errors: []int{401, 403, 422},
+				OperationID: "list-bans", Method: http.MethodGet, Path: "/v1/bans", Summary: "The bans in force", Tags: tag,
+				Errors: []int{401, 403, 422},
 			},
 			Roles: auth.ForViewers,
 		}, h.List),
@@ -47,15 +48,17 @@ func (h *Bans) Routes() []route.Route {
 		}, h.Put),
 		route.Of(route.Route{
 			Operation: huma.Operation{
-				OperationID: "delete-ban", Method: http.MethodDelete, Path: one, Summary: "Lift a ban, everywhere, and forget what failed to log in from the address", Tags: tag,
+				OperationID: "delete-ban", Method: http.MethodDelete, Path: one,
+				Summary: "Lift a ban, everywhere, and forget what failed to log in from the address", Tags: tag,
 				DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
 			},
 			Roles: auth.ForOperators,
 		}, h.Delete),
 		route.Of(route.Route{
 			Operation: huma.Operation{
-				OperationID: "ban-history", Method: http.MethodGet, Path: "/v1/bans/history", Summary: "Bans as they were made and lifted, the newest first",
-				Tags: tag, Errors: []int{401, 403, 422, 503},
+				OperationID: "ban-history", Method: http.MethodGet, Path: "/v1/bans/history",
+				Summary: "Bans as they were made and lifted, the newest first",
+				Tags:    tag, Errors: []int{401, 403, 422, 503},
 			},
 			Roles: auth.ForViewers,
 		}, h.ListHistory),
@@ -83,7 +86,8 @@ type BanView struct {
 
 func viewBan(b *bans.Ban) BanView {
 	return BanView{
-		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: response.Instant(b.Since), Until: response.Instant(b.Until), Times: b.Times,
+		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: response.Instant(b.Since), Until: response.Instant(b.Until),
+		Times: b.Times,
 	}
 }
 

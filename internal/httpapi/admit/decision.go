@@ -52,8 +52,9 @@ type verdictView struct {
 func viewDecision(d *admission.Decision) decisionView {
 	return decisionView{
 		Admitted: d.Admitted, Action: d.Action, Reason: d.Reason, Rule: d.Rule, Limit: unitsOrNull(d.Limit), Remaining: unitsOrNull(d.Remaining),
-		RetryAfterMS: response.CeilMS(d.RetryAfter), ResetAfterMS: response.CeilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules), Version: d.Version,
-		At: response.InstantOrNull(d.At), Degraded: d.Degraded,
+		RetryAfterMS: response.CeilMS(d.RetryAfter), ResetAfterMS: response.CeilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules),
+		Version: d.Version,
+		At:      response.InstantOrNull(d.At), Degraded: d.Degraded,
 	}
 }
 
@@ -62,9 +63,11 @@ func viewVerdicts(verdicts []admission.Verdict) []verdictView {
 	for i := range verdicts {
 		v := &verdicts[i]
 		views[i] = verdictView{
-			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: response.CeilMS(v.Window), Admitted: v.Admitted, Action: v.Action,
-			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: response.CeilMS(v.RetryAfter), ResetAfterMS: response.CeilMS(v.ResetAfter),
-			Shadow: v.Shadow,
+			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: response.CeilMS(v.Window), Admitted: v.Admitted,
+			Action: v.Action,
+			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: response.CeilMS(v.RetryAfter),
+			ResetAfterMS: response.CeilMS(v.ResetAfter),
+			Shadow:       v.Shadow,
 		}
 	}
 	return views

@@ -24,7 +24,8 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 	if c.Path() == AuthzBelow {
 		for _, name := range []string{"X-Forwarded-Uri", "X-Original-Uri"} {
 			if r.URL.Path == AuthzPath+"/" && len(r.Header[name]) > 0 {
-				return f, problem.InvalidAt("header."+name, "must not be sent to "+AuthzPath+"/, which asks about the path /: the gateway must ask "+AuthzPath+" without the slash")
+				return f, problem.InvalidAt("header."+name,
+					"must not be sent to "+AuthzPath+"/, which asks about the path /: the gateway must ask "+AuthzPath+" without the slash")
 			}
 		}
 		f.method, f.host = r.Method, canonicalHost(r.Host)
@@ -38,7 +39,8 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 	if len(r.Header["X-Original-Uri"]) > 0 {
 		family = "X-Original-"
 		if len(r.Header["X-Forwarded-Uri"]) > 0 {
-			return f, problem.InvalidAt("header.X-Forwarded-Uri", "must not be sent together with X-Original-URI: the gateway must remove the one that it does not set")
+			return f, problem.InvalidAt("header.X-Forwarded-Uri",
+				"must not be sent together with X-Original-URI: the gateway must remove the one that it does not set")
 		}
 	}
 	uri, err := one(r.Header, family+"Uri")

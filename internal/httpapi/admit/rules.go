@@ -38,7 +38,8 @@ func (h *Rules) Routes() []route.Route {
 		route.Of(route.Route{
 			Operation: huma.Operation{
 				OperationID: "reload-rules", Method: http.MethodPost, Path: "/v1/rules/reload",
-				Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: route.TagOperating, Errors: []int{401, 403, 422},
+				Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: route.TagOperating,
+				Errors: []int{401, 403, 422},
 			},
 			Roles: auth.ForOperators,
 		}, h.Reload),

@@ -14,8 +14,8 @@ const (
 	csvType     = "text/csv"
 )
 
-// fields are the header fields of answers that callers must obey or can use, by name. Operations declare which of them they send besides those
-// that complete adds; what they say of a field otherwise is replaced.
+// fields are the header fields of answers that callers must obey or can use, by name. Operations declare which of them they send
+// besides those that complete adds; what they say of a field otherwise is replaced.
 var fields = map[string]*huma.Header{
 	"Cache-Control":        field("Whether caches may keep the answer; no-store on every refusal"),
 	"Content-Disposition":  field("A name for the file"),
@@ -23,14 +23,16 @@ var fields = map[string]*huma.Header{
 	"Idempotency-Replayed": field("true: the order stood before this request"),
 	"Link":                 field("turn_required: the waiting room, as rel=\"related\""),
 	"Location":             field("What was made, or where to look for it"),
-	"RateLimit":            field("What is left of each window of the rules that counted the request, such as \"orders\";r=3;t=21 (draft-ietf-httpapi-ratelimit-headers-11)"),
-	"RateLimit-Policy":     field("These windows, such as \"orders\";q=10;w=60"),
-	"Retry-After":          {Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}, Description: "Seconds from which on the same request makes sense again"},
-	"Set-Cookie":           field("The session of the page, or its end"),
-	"WWW-Authenticate":     field("How to authenticate, and for a JWT that is refused error=\"invalid_token\""),
-	"X-Admission-Status":   field("With deny=403: the status of the refusal"),
-	"X-Request-Id":         field("Of the request, as sent or made; it stands in the server's log"),
-	"X-User-ID":            field("The user, for the service behind the gateway"),
+	"RateLimit": field("What is left of each window of the rules that counted the request, such as \"orders\";r=3;t=21 " +
+		"(draft-ietf-httpapi-ratelimit-headers-11)"),
+	"RateLimit-Policy": field("These windows, such as \"orders\";q=10;w=60"),
+	"Retry-After": {Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)},
+		Description: "Seconds from which on the same request makes sense again"},
+	"Set-Cookie":         field("The session of the page, or its end"),
+	"WWW-Authenticate":   field("How to authenticate, and for a JWT that is refused error=\"invalid_token\""),
+	"X-Admission-Status": field("With deny=403: the status of the refusal"),
+	"X-Request-Id":       field("Of the request, as sent or made; it stands in the server's log"),
+	"X-User-ID":          field("The user, for the service behind the gateway"),
 }
 
 func field(doc string) *huma.Header {
@@ -55,8 +57,8 @@ func ProblemResponse(status int) *huma.Response {
 	}}
 }
 
-// complete adds to all operations what middleware does to their answers, so that no route can forget it: the problems with which it answers in
-// place of the operation, internal errors, problems of requests that are not as the document has them, and header fields.
+// complete adds to all operations what middleware does to their answers, so that no route can forget it: the problems with which
+// it answers in place of the operation, internal errors, problems of requests that are not as the document has them, and header fields.
 func complete(described *huma.OpenAPI, refusals func(path string, op *huma.Operation) []int) {
 	described.Components.Headers = fields
 	described.Components.Responses = map[string]*huma.Response{}
@@ -89,12 +91,14 @@ func complete(described *huma.OpenAPI, refusals func(path string, op *huma.Opera
 					Fields(r, "Content-Disposition")
 				}
 				if r.Headers["ETag"] != nil {
-					op.Responses["304"] = Fields(&huma.Response{Description: http.StatusText(http.StatusNotModified)}, slices.Collect(maps.Keys(r.Headers))...)
+					op.Responses["304"] = Fields(&huma.Response{Description: http.StatusText(http.StatusNotModified)},
+						slices.Collect(maps.Keys(r.Headers))...)
 				}
 			}
 			internal := strconv.Itoa(http.StatusInternalServerError)
 			if r := op.Responses[internal]; r == nil {
-				op.Responses[internal] = problem("Problem500", http.StatusText(http.StatusInternalServerError), ProblemResponse(http.StatusInternalServerError))
+				op.Responses[internal] = problem("Problem500", http.StatusText(http.StatusInternalServerError),
+					ProblemResponse(http.StatusInternalServerError))
 			} else if r.Ref == "" {
 				r.Content[problemType] = ProblemResponse(http.StatusInternalServerError).Content[problemType]
 			}

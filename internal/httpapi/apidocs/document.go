@@ -32,8 +32,8 @@ var problemSource string
 var problemPage = template.Must(template.New("problem").Parse(problemSource))
 
 // Serve serves the documentation of the API: the OpenAPI document, a page made from it that begins with an introduction, and
-// a page for every type of problem. All of it is rendered when it is first asked for, and loads nothing from elsewhere. refusals returns the statuses of the problems
-// with which the listener's middleware may answer in place of an operation.
+// a page for every type of problem. All of it is rendered when it is first asked for, and loads nothing from elsewhere. refusals
+// returns the statuses of the problems with which the listener's middleware may answer in place of an operation.
 func Serve(e *echo.Echo, docs huma.API, introduction template.HTML, refusals func(path string, op *huma.Operation) []int) {
 	text := func(id, path, summary, contentType string) *huma.Operation {
 		return &huma.Operation{
@@ -99,8 +99,8 @@ func standard(described *huma.OpenAPI) ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// namePatterns are those of parameters and members that name something. The server does not validate by them: where it reads, a name that cannot
-// be is unknown, and where it makes something, the error describes valid names.
+// namePatterns are those of parameters and members that name something. The server does not validate by them: where it reads, a
+// name that cannot be is unknown, and where it makes something, the error describes valid names.
 var namePatterns = map[string]string{
 	"sale": names.SaleOrItemPattern, "item": names.SaleOrItemPattern,
 	"room": names.RoomOrLanePattern, "lane": names.RoomOrLanePattern, "event_id": names.RoomOrLanePattern,

@@ -95,12 +95,14 @@ func (l *Log) Note(ctx context.Context, action string, detail any, outcome error
 	}
 	if err != nil {
 		l.Logger.LogAttrs(loglimit.Keep(ctx), slog.LevelError, "a change is missing in the audit log", slog.String("request_id", e.RequestID),
-			slog.String("actor", e.Actor), slog.String("action", action), slog.String("path", e.Target), slog.String("outcome", e.Outcome), slog.Any("error", err))
+			slog.String("actor", e.Actor), slog.String("action", action), slog.String("path", e.Target), slog.String("outcome",
+				e.Outcome), slog.Any("error", err))
 	}
 }
 
 // target returns the path of a request, without the id of a permit, which is a secret of its holder, and with the reference of an anonymous
-// order instead of its id. It is put together from the route where that has an id, because other segments, such as names, may contain anything.
+// order instead of its id. It is put together from the route where that has an id, because other segments, such as names, may
+// contain anything.
 func target(r *request.Info) string {
 	segments := strings.Split(r.Echo.Path(), "/")
 	if !slices.Contains(segments, ":id") {
@@ -162,6 +164,7 @@ func (l *Log) List(ctx context.Context, in *response.Paging) (*response.PageOutp
 
 func viewChange(e *history.Change) auditView {
 	return auditView{
-		ID: e.ID, At: response.Instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
+		ID: e.ID, At: response.Instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome,
+		RequestID: e.RequestID,
 	}
 }

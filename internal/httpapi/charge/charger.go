@@ -23,10 +23,11 @@ import (
 
 // A Charger asks the rules about requests. It is safe for concurrent use once its fields are set.
 type Charger struct {
-	Gate         Gate
-	Proxies      auth.Proxies
-	Challenges   *challenge.Handlers                                          // nil: challenges cannot be solved
-	CaptchaLimit Limit                                                        // of challenges and solutions, independent of the rules; nil: none
+	Gate       Gate
+	Proxies    auth.Proxies
+	Challenges *challenge.Handlers // nil: challenges cannot be solved
+	// of challenges and solutions, independent of the rules; nil: none
+	CaptchaLimit Limit
 	Recorder     *livepage.Recorder                                           // nil: there is no page
 	Tracer       trace.Tracer                                                 // nil: no spans
 	Decided      func(*admission.Request, *admission.Decision, time.Duration) // nil: not called
@@ -59,7 +60,8 @@ func (c *Charger) ChargeUnless(
 	return rest, cancel, ownFault(err)
 }
 
-// ownFault returns err, and for a request to this API that a rule cannot decide an internal problem: the operator's fault, not the caller's.
+// ownFault returns err, and for a request to this API that a rule cannot decide an internal problem: the operator's fault, not
+// the caller's.
 func ownFault(err error) error {
 	if !errors.Is(err, admission.ErrInvalidRequest) {
 		return err
@@ -128,8 +130,8 @@ func (c *Charger) ChargeFor(ctx context.Context, req admission.Request) error {
 }
 
 // chargeOrSolve charges req, unless it would be refused and excused returns true; nil excuses nothing. If only a challenge is
-// missing and the caller sent a solution for b (nil: for orders), the solution is verified and the request is charged again. It is not verified
-// earlier, because a solution is valid only once, and verifying it costs more than charging.
+// missing and the caller sent a solution for b (nil: for orders), the solution is verified and the request is charged again. It
+// is not verified earlier, because a solution is valid only once, and verifying it costs more than charging.
 func (c *Charger) chargeOrSolve(
 	ctx context.Context, within time.Duration, r *request.Info, req admission.Request, b *captcha.Binding, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, solved bool, err error) {

@@ -27,7 +27,8 @@ func endSpan(span trace.Span, d *admission.Decision, err error) {
 		span.SetAttributes(semconv.ErrorTypeOther)
 		span.SetStatus(codes.Error, "")
 	default:
-		span.SetAttributes(kv.Bool("tidegate.admitted", d.Admitted), kv.String("tidegate.rule", d.Rule), kv.String("tidegate.reason", string(d.Reason)))
+		span.SetAttributes(kv.Bool("tidegate.admitted", d.Admitted), kv.String("tidegate.rule", d.Rule),
+			kv.String("tidegate.reason", string(d.Reason)))
 	}
 	span.End()
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// A document is shared for 200 ms, or for nine times as long as it took to make, so that large ones take at most a tenth of the time; but never
-// longer than clients may keep it.
+// A document is shared for 200 ms, or for nine times as long as it took to make, so that large ones take at most a tenth of the
+// time; but never longer than clients may keep it.
 const (
 	sharedFor = 200 * time.Millisecond
 	sharedMax = time.Second // max-age in Output
@@ -35,9 +35,12 @@ type made struct {
 
 func (m *made) valid() bool { return m != nil && time.Now().Before(m.until) && m.holds() }
 
-// Get returns the document of a name: the latest one while that may be shared and its holds returns true, otherwise the JSON of a new value.
-// Concurrent callers share one call of read, which therefore continues when ctx is cancelled. Its error goes to all of them and is not kept.
-func (s *Shared) Get(ctx context.Context, name string, read func(context.Context) (value any, holds func() bool, err error)) (*Document, error) {
+// Get returns the document of a name: the latest one while that may be shared and its holds returns true, otherwise the JSON of a
+// new value. Concurrent callers share one call of read, which therefore continues when ctx is cancelled. Its error goes to all of
+// them and is not kept.
+func (s *Shared) Get(
+	ctx context.Context, name string, read func(context.Context) (value any, holds func() bool, err error),
+) (*Document, error) {
 	for again := false; ; again = true {
 		s.mu.Lock()
 		m := s.latest[name]

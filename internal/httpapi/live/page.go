@@ -18,8 +18,8 @@ const (
 	EventsPath = "/events"
 )
 
-// Page is the handlers of the page, its files and its stream. The page is the same for everybody, and contains no data; its stream needs a token
-// or session.
+// Page is the handlers of the page, its files and its stream. The page is the same for everybody, and contains no data; its
+// stream needs a token or session.
 type Page struct {
 	Version string
 	Feed    *livepage.Feed
@@ -42,8 +42,9 @@ func (h *Page) Routes() []route.Route {
 			OperationID: "page", Path: PagePath, Summary: "The live page", Responses: route.Responses(route.Content("text/html"), 401, 403),
 		}), echo.WrapHandler(livepage.Page(h.Version))),
 		route.Plain(of(huma.Operation{
-			OperationID: "page-assets", Path: AssetsPath, Summary: "Its scripts and style sheets", Parameters: []*huma.Param{route.PathParameter("path", "Name of the file")},
-			Responses: route.Responses(route.File("text/javascript", "text/css", "image/svg+xml", "text/plain"), 404),
+			OperationID: "page-assets", Path: AssetsPath, Summary: "Its scripts and style sheets",
+			Parameters: []*huma.Param{route.PathParameter("path", "Name of the file")},
+			Responses:  route.Responses(route.File("text/javascript", "text/css", "image/svg+xml", "text/plain"), 404),
 		}), route.Handler(http.StripPrefix("/assets/", livepage.Assets()))),
 		route.Plain(stream, route.Handler(h.Feed.Stream(h.Leaving))),
 	}

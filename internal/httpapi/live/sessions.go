@@ -32,7 +32,8 @@ func (h *Sessions) Routes() []route.Route {
 	needless := []map[string][]string{} // no token
 	all := []route.Route{route.Of(route.Route{
 		Operation: huma.Operation{
-			OperationID: "get-session", Method: http.MethodGet, Path: SessionPath, Summary: "Who looks at the page, by its cookie", Tags: tagPage, Security: needless,
+			OperationID: "get-session", Method: http.MethodGet, Path: SessionPath, Summary: "Who looks at the page, by its cookie", Tags: tagPage,
+			Security: needless,
 		},
 		Roles: auth.ForEverybody,
 	}, h.Get)}
@@ -50,7 +51,8 @@ func (h *Sessions) Routes() []route.Route {
 		}, h.Begin),
 		route.Of(route.Route{
 			Operation: huma.Operation{
-				OperationID: "end-session", Method: http.MethodDelete, Path: SessionPath, Summary: "End the cookie's session, also again", Tags: tagPage,
+				OperationID: "end-session", Method: http.MethodDelete, Path: SessionPath, Summary: "End the cookie's session, also again",
+				Tags:     tagPage,
 				Security: needless, DefaultStatus: http.StatusNoContent, Errors: []int{403, 503},
 			},
 			Roles: auth.ForEverybody, Cookie: []int{http.StatusNoContent, http.StatusServiceUnavailable},
@@ -122,7 +124,8 @@ func (h *Sessions) End(ctx context.Context, _ *struct{}) (*endOutput, error) {
 	if s, _, ok := h.Sessions.Of(r.HTTP); ok {
 		if err := h.Sessions.End(context.WithoutCancel(ctx), &s); err != nil {
 			p := problem.New(problem.StoreUnavailable)
-			p.Detail = "The session has ended at this API, and may go on at others. Repeat to end it everywhere, or take its token out of TOKENS_FILE."
+			p.Detail = "The session has ended at this API, and may go on at others. Repeat to end it everywhere, or take its token out of " +
+				"TOKENS_FILE."
 			p.Cause = errors.Join(errors.New("live: end a session"), err)
 			return nil, p
 		}

@@ -74,7 +74,8 @@ func (h *Handlers) Routes() []route.Route {
 		route.Of(route.Route{
 			Operation: huma.Operation{
 				OperationID: "lift-login-subject", Method: http.MethodDelete, Path: "/v1/login/subjects",
-				Summary: "Forget what has failed of a name or an address, with both also what they did together. A ban is lifted at /v1/bans", Tags: tag,
+				Summary:       "Forget what has failed of a name or an address, with both also what they did together. A ban is lifted at /v1/bans",
+				Tags:          tag,
 				DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 422, 503},
 			},
 			Roles: auth.ForOperators,

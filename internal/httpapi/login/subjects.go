@@ -117,7 +117,8 @@ func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subject
 		out.Body.Items[i] = view
 	}
 	if ban, _, ok := h.Login.Banned(s); ok {
-		out.Body.Banned = &loginBanView{Since: response.Instant(ban.Since), Until: response.Instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
+		out.Body.Banned = &loginBanView{Since: response.Instant(ban.Since), Until: response.Instant(ban.Until), Rule: ban.Rule,
+			Reason: ban.Reason}
 	}
 	return out, nil
 }
@@ -145,7 +146,8 @@ func (h *Handlers) loginEvents(ctx context.Context, reference string) []login.Ev
 // since returns when the current penalty of a name began, or zero. events are the newest first.
 func since(events []login.Event, st *login.RuleState, s *login.Subject) time.Time {
 	i := slices.IndexFunc(events, func(e login.Event) bool {
-		return e.Rule == st.Rule && e.Factor == s.Factor && (st.Count == login.CountName || st.Count == login.CountNameIP && e.IP == login.Mask(s.IP))
+		return e.Rule == st.Rule && e.Factor == s.Factor &&
+			(st.Count == login.CountName || st.Count == login.CountNameIP && e.IP == login.Mask(s.IP))
 	})
 	if i < 0 {
 		return time.Time{}

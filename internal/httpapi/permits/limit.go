@@ -35,7 +35,8 @@ func (h *Handlers) Limit(name string, wait time.Duration) echo.MiddlewareFunc {
 			var refused *echo.HTTPError
 			unknown := errors.Is(err, semaphore.ErrUnknown)
 			if was := missing.Swap(unknown); unknown && !was {
-				h.Log.ErrorContext(c.Request().Context(), "a route is closed: neither the rules file nor an operator has its semaphore", "semaphore", name, "route", c.Path())
+				h.Log.ErrorContext(c.Request().Context(), "a route is closed: neither the rules file nor an operator has its semaphore", "semaphore",
+					name, "route", c.Path())
 			}
 			switch {
 			case unknown:

@@ -165,7 +165,8 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	return &permitOutput{
 		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + id,
 		Body: permitView{
-			PermitID: id, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: semaphore.RenewAfter(grant.Lease).Milliseconds(),
+			PermitID: id, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(),
+			RenewAfterMS: semaphore.RenewAfter(grant.Lease).Milliseconds(),
 		},
 	}, nil
 }

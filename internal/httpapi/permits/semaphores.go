@@ -208,7 +208,8 @@ func (h *Handlers) PutSemaphore(ctx context.Context, in *putSemaphoreInput) (*se
 	ctx = context.WithoutCancel(ctx)
 	by := request.Of(ctx).Grant.Name
 	e, err := h.Semaphores.Override(ctx, in.Name, semregistry.Override{
-		Size: semregistry.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: response.Instant(time.Now()),
+		Size: semregistry.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by,
+		At: response.Instant(time.Now()),
 	})
 	switch {
 	case errors.Is(err, semaphore.ErrInvalid):

@@ -93,7 +93,8 @@ func (RoomLink) Schema(huma.Registry) *huma.Schema {
 // Encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) Encoded() ([]byte, error) {
 	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil &&
-		p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Room == "" && p.PollAfterMS == nil && p.Challenge == nil && p.ViolatedPolicies == nil {
+		p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Room == "" && p.PollAfterMS == nil && p.Challenge == nil &&
+		p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
 	return json.Marshal(p)

@@ -20,7 +20,8 @@ type ErrorWriter struct {
 	paced *rate.Sometimes // a store that is away makes every request fail
 }
 
-// NewErrorWriter returns an ErrorWriter that logs to log: each fault, and every ten seconds at most one request that a store did not answer.
+// NewErrorWriter returns an ErrorWriter that logs to log: each fault, and every ten seconds at most one request that a store did
+// not answer.
 func NewErrorWriter(log *slog.Logger) ErrorWriter {
 	return ErrorWriter{log, &rate.Sometimes{Interval: 10 * time.Second}}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tidegate/tidegate/internal/export"
 )
 
-// A client may take partWithin longer than at slowest for all that it has got; one that takes longer is considered gone. Otherwise a few clients
-// that read slowly on purpose would keep the files from everybody else.
+// A client may take partWithin longer than at slowest for all that it has got; one that takes longer is considered gone.
+// Otherwise a few clients that read slowly on purpose would keep the files from everybody else.
 const (
 	partWithin = 30 * time.Second
 	slowest    = 32 << 10 // bytes a second
@@ -29,12 +29,12 @@ var FileTypes = []string{string(export.CSV), string(export.NDJSON)}
 // LimitedFileText documents how a client chooses between them, for routes that need a permit.
 const LimitedFileText = "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole. " +
 	"CSV is for spreadsheets: a text that one could take for a formula has an apostrophe before each sign at which that would begin, " +
-	"so that a user `+4915…` becomes `'+4915…`. Programs send `Accept: application/x-ndjson`: a JSON object per line with the same fields, every text as it " +
-	"is stored, and null for what is unknown."
+	"so that a user `+4915…` becomes `'+4915…`. Programs send `Accept: application/x-ndjson`: a JSON object per line with the same " +
+	"fields, every text as it is stored, and null for what is unknown."
 
-// SendFile answers with what write writes in the format that the client takes, as a file of this name with the format's extension. The header is sent
-// with the first part, so an error before that becomes a problem. Later the response is cut off. Nothing is sent after the request's context has
-// ended.
+// SendFile answers with what write writes in the format that the client takes, as a file of this name with the format's
+// extension. The header is sent with the first part, so an error before that becomes a problem. Later the response is cut off.
+// Nothing is sent after the request's context has ended.
 func SendFile(c echo.Context, log *slog.Logger, name string, write func(io.Writer, export.Format) error) error {
 	ctx, f := c.Request().Context(), accepted(c.Request().Header)
 	name += f.Extension()

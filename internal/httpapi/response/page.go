@@ -40,8 +40,8 @@ func PageOf[T, V any](found []T, more bool, view func(*T) V, id func(*T) []byte)
 	return out
 }
 
-// HistoryPage returns a page of events, the newest first. list returns up to Limit of them: those after the one with the ID after, or from the
-// newest if that is empty.
+// HistoryPage returns a page of events, the newest first. list returns up to Limit of them: those after the one with the ID
+// after, or from the newest if that is empty.
 func HistoryPage[E, V any](in Paging, list func(after string) ([]E, error), view func(*E) V, id func(*E) string) (*PageOutput[V], error) {
 	after, err := afterID(in.Cursor)
 	if err != nil {

@@ -40,7 +40,8 @@ func (h *Admin) Routes() []route.Route {
 	}
 	draw := verb("draw", "The room after its draw, which happens by itself at the start; 409 before")
 	verify := of(auth.ForViewers, huma.Operation{
-		OperationID: "verify-room", Method: http.MethodGet, Path: RoomPath + "/verify", Summary: "Check a waiting room's invariants", Errors: []int{401, 403, 404, 503},
+		OperationID: "verify-room", Method: http.MethodGet, Path: RoomPath + "/verify", Summary: "Check a waiting room's invariants",
+		Errors: []int{401, 403, 404, 503},
 	})
 	draw.Lasting, verify.Lasting = true, true
 	return []route.Route{
@@ -49,20 +50,23 @@ func (h *Admin) Routes() []route.Route {
 			OperationID: "list-rooms", Method: http.MethodGet, Path: "/v1/rooms", Summary: "All waiting rooms", Errors: []int{401, 403, 422, 503},
 		}), h.List),
 		route.Of(of(auth.ForOperators, huma.Operation{
-			OperationID: "put-room", Method: http.MethodPut, Path: RoomPath, Summary: "Define a waiting room, or change it; those who wait keep their order",
+			OperationID: "put-room", Method: http.MethodPut, Path: RoomPath,
+			Summary:      "Define a waiting room, or change it; those who wait keep their order",
 			MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
 		}), h.PutRoom),
 		route.Of(verb("hold", "Hold a room: no turn is given, and none lapses"), verbOf(h.Rooms.Hold)),
 		route.Of(verb("resume", "Continue a room that is held"), verbOf(h.Rooms.Resume)),
-		route.Of(verb("close", "End a room for good: those who wait are turned away, and its item needs no turn any more"), verbOf(h.Rooms.Close)),
+		route.Of(verb("close", "End a room for good: those who wait are turned away, and its item needs no turn any more"),
+			verbOf(h.Rooms.Close)),
 		route.Of(draw, h.Draw),
 		route.Of(verb("beacon", "Give a room the round of drand that its draw waits for; idempotent"), h.Beacon),
 		route.Of(verb("advance", "Give turns besides the rate"), h.Advance),
 		route.Of(verb("rate", "Change how many turns are claimed in a minute"), h.Rate),
 		route.Of(verb("message", "Show a text to everybody in the room"), h.Message),
 		route.Of(of(auth.ForViewers, huma.Operation{
-			OperationID: "list-places", Method: http.MethodGet, Path: RoomPath + "/places", Summary: "Places by their numbers; with user, all that a user has had",
-			Errors: []int{401, 403, 404, 422, 503},
+			OperationID: "list-places", Method: http.MethodGet, Path: RoomPath + "/places",
+			Summary: "Places by their numbers; with user, all that a user has had",
+			Errors:  []int{401, 403, 404, 422, 503},
 		}), h.Places),
 		route.Of(verify, h.Verify),
 	}
@@ -126,7 +130,8 @@ type operatorRoomOutput struct {
 func viewForOperator(s *waitingroom.Status) operatorRoom {
 	v := operatorRoom{
 		RoomView: viewRoom(s), Mode: s.Mode, Capacity: s.Capacity,
-		ClaimMS: s.ClaimWindow.Milliseconds(), PassMS: s.PassLifetime.Milliseconds(), Bound: s.Bound, RequiresUser: s.RequiresUser, Captcha: s.Captcha,
+		ClaimMS: s.ClaimWindow.Milliseconds(), PassMS: s.PassLifetime.Milliseconds(), Bound: s.Bound, RequiresUser: s.RequiresUser,
+		Captcha: s.Captcha,
 	}
 	if lag := s.Lag.Milliseconds(); s.Sale != "" {
 		v.Brake, v.CommitLagMS = &s.Brake, &lag
@@ -205,7 +210,8 @@ func (h *Admin) List(ctx context.Context, in *response.Paging) (*response.PageOu
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(s waitingroom.Status) bool { return s.Room <= string(after) })
-	return response.PageOf(all[:min(len(all), in.Limit)], len(all) >= in.Limit, viewForOperator, func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
+	return response.PageOf(all[:min(len(all), in.Limit)], len(all) >= in.Limit, viewForOperator,
+		func(s *waitingroom.Status) []byte { return []byte(s.Room) }), nil
 }
 
 type placesInput struct {
@@ -249,9 +255,11 @@ type stepView struct {
 
 func viewPlace(p *waitingroom.Place) operatorPlace {
 	v := operatorPlace{
-		Number: p.Number, User: p.User, Lane: p.Lane, State: p.State, Ahead: p.Ahead, Outlook: p.Outlook, Quantity: p.Quantity, JoinedAt: response.Instant(p.JoinedAt),
-		TurnUntil: response.InstantOrNull(p.TurnUntil), AdmittedAt: response.InstantOrNull(p.AdmittedAt), PassUntil: response.InstantOrNull(p.PassUntil),
-		DoneAt: response.InstantOrNull(p.DoneAt), LeftAt: response.InstantOrNull(p.LeftAt), OrderID: p.OrderID, Reason: p.Reason,
+		Number: p.Number, User: p.User, Lane: p.Lane, State: p.State, Ahead: p.Ahead, Outlook: p.Outlook, Quantity: p.Quantity,
+		JoinedAt:  response.Instant(p.JoinedAt),
+		TurnUntil: response.InstantOrNull(p.TurnUntil), AdmittedAt: response.InstantOrNull(p.AdmittedAt),
+		PassUntil: response.InstantOrNull(p.PassUntil),
+		DoneAt:    response.InstantOrNull(p.DoneAt), LeftAt: response.InstantOrNull(p.LeftAt), OrderID: p.OrderID, Reason: p.Reason,
 	}
 	if p.Position > 0 {
 		v.Position = &p.Position
@@ -278,7 +286,8 @@ func (h *Admin) Places(ctx context.Context, in *placesInput) (*response.PageOutp
 	if err != nil {
 		return nil, err
 	}
-	return response.PageOf(found, len(found) == in.Limit, viewPlace, func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
+	return response.PageOf(found, len(found) == in.Limit, viewPlace,
+		func(p *waitingroom.Place) []byte { return strconv.AppendInt(nil, p.Number, 10) }), nil
 }
 
 type verifyOutput struct {

@@ -33,9 +33,11 @@ func (h *Export) Routes() []route.Route {
 		route.Plain(route.Route{
 			Operation: huma.Operation{
 				OperationID: "draw-csv", Method: http.MethodGet, Path: RoomPath + "/draw.csv",
-				Summary:     "All who took part in the draw, as hashes, with which anybody can verify it; 409 before",
-				Description: "The text that verification reads. With `Accept: application/x-ndjson` a JSON object per line: the fields before the columns, then each place.",
-				Tags:        tagRooms, Parameters: roomParameter(), Responses: route.Responses(route.Content(response.FileTypes...), 401, 403, 404, 409, 429, 503),
+				Summary: "All who took part in the draw, as hashes, with which anybody can verify it; 409 before",
+				Description: "The text that verification reads. With `Accept: application/x-ndjson` a JSON object per line: the fields before the " +
+					"columns, then each place.",
+				Tags: tagRooms, Parameters: roomParameter(),
+				Responses: route.Responses(route.Content(response.FileTypes...), 401, 403, 404, 409, 429, 503),
 			},
 			Public: route.Charged, Roles: auth.ForReaders, Bound: route.Bound{Most: 8, PerAddress: 2}, Lasting: true,
 		}, h.Draw),
@@ -67,7 +69,8 @@ func (h *Export) Places(c echo.Context) error {
 	return response.SendFile(c, h.Log, "places-"+room, func(w io.Writer, f export.Format) error { return h.writePlaces(ctx, w, f, room) })
 }
 
-var placesColumns = []string{"number", "user", "state", "position", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until", "done_at", "left_at", "order_id", "reason", "lane"}
+var placesColumns = []string{"number", "user", "state", "position", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until",
+	"done_at", "left_at", "order_id", "reason", "lane"}
 
 func (h *Export) writePlaces(ctx context.Context, w io.Writer, f export.Format, room string) error {
 	return export.Write(ctx, w, f, placesColumns, func(last *waitingroom.Place) ([]waitingroom.Place, error) {
@@ -82,7 +85,8 @@ func (h *Export) writePlaces(ctx context.Context, w io.Writer, f export.Format, 
 			position = p.Position
 		}
 		return []any{
-			p.Number, p.User, string(p.State), position, p.Quantity, p.JoinedAt, p.TurnUntil, p.AdmittedAt, p.PassUntil, p.DoneAt, p.LeftAt, p.OrderID,
+			p.Number, p.User, string(p.State), position, p.Quantity, p.JoinedAt, p.TurnUntil, p.AdmittedAt, p.PassUntil, p.DoneAt, p.LeftAt,
+			p.OrderID,
 			p.Reason, p.Lane,
 		}
 	})

@@ -38,7 +38,9 @@ func (in *verbInput) AuditDetail() any {
 }
 
 // verbOf is a handler for a change without a parameter.
-func verbOf(change func(context.Context, string, waitingroom.Cause) (waitingroom.Status, error)) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
+func verbOf(
+	change func(context.Context, string, waitingroom.Cause) (waitingroom.Status, error),
+) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
 	return func(ctx context.Context, in *verbInput) (*operatorRoomOutput, error) {
 		var why ChangeReason
 		if in.Body != nil {

@@ -49,7 +49,8 @@ func (h *Page) Routes() []route.Route {
 		route.Plain(of("room-page", pagePath, "A page that shows the visitor's place", roomParameter(), answers), page),
 		route.Plain(of("room-page-slash", pagePath+"/", "The same page", roomParameter(), answers), page),
 		route.Plain(of("room-files", filesPath+"{path}", "Its script, room.js, which other pages can embed, and its style sheet, room.css",
-			[]*huma.Param{route.PathParameter("path", "Name of the file")}, route.Responses(route.File("text/javascript", "text/css"), 404)), route.Handler(files())),
+			[]*huma.Param{route.PathParameter("path", "Name of the file")}, route.Responses(route.File("text/javascript", "text/css"), 404)),
+			route.Handler(files())),
 	}
 }
 
@@ -84,14 +85,16 @@ func files() http.Handler {
 	})
 }
 
-// pageWriter writes the page of a room, which is the same for every room: its script reads the name from the address. Pages of these origins may show it in a frame;
-// in a frame of others a visitor could be led to press "Give up my place". An origin "*" permits none.
+// pageWriter writes the page of a room, which is the same for every room: its script reads the name from the address. Pages of
+// these origins may show it in a frame; in a frame of others a visitor could be led to press "Give up my place". An origin "*"
+// permits none.
 func pageWriter(origins []string) func(w http.ResponseWriter, status int) {
 	ancestors := "'self'"
 	if !slices.Contains(origins, "*") {
 		ancestors = strings.Join(append([]string{ancestors}, origins...), " ")
 	}
-	policy := "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' https: data:; base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors
+	policy := "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' https: data:; base-uri 'none'; " +
+		"form-action 'none'; frame-ancestors " + ancestors
 	return func(w http.ResponseWriter, status int) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")

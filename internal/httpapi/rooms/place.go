@@ -64,7 +64,8 @@ func (h *Visitors) Routes() []route.Route {
 		route.Of(room, h.Room),
 		route.Of(join, h.Join),
 		route.Of(forUser(huma.Operation{
-			OperationID: "get-place", Method: http.MethodGet, Path: PlacePath, Summary: "The caller's place; with wait_ms, as soon as its state changes",
+			OperationID: "get-place", Method: http.MethodGet, Path: PlacePath,
+			Summary:     "The caller's place; with wait_ms, as soon as its state changes",
 			Middlewares: huma.Middlewares{h.FastPlace}, Errors: []int{401, 403, 404, 422, 429, 503},
 		}), h.Place),
 		route.Of(forUser(huma.Operation{
@@ -81,8 +82,9 @@ func (h *Visitors) Routes() []route.Route {
 			Errors: []int{401, 403, 429, 503},
 		}), h.Keys),
 		route.Of(of(auth.ForReaders, huma.Operation{
-			OperationID: "receipt-keys", Method: http.MethodGet, Path: "/.well-known/receipt-keys.json", Summary: "The public keys of receipts of draws (RFC 7517)",
-			Errors: []int{401, 403, 429, 503},
+			OperationID: "receipt-keys", Method: http.MethodGet, Path: "/.well-known/receipt-keys.json",
+			Summary: "The public keys of receipts of draws (RFC 7517)",
+			Errors:  []int{401, 403, 429, 503},
 		}), h.ReceiptKeys),
 	}, h.streamRoutes()...)
 }
@@ -157,9 +159,11 @@ func (etaView) Schema(r huma.Registry) *huma.Schema {
 		return &s
 	}
 	return &huma.Schema{
-		Type: huma.TypeObject, Nullable: true, Description: "Time until the turn, right in four of five cases; null: not known", AdditionalProperties: true,
-		Properties: map[string]*huma.Schema{"min_ms": number("At the 90th percentile of the rates of the last minutes"), "max_ms": number("At the 10th percentile")},
-		Required:   []string{"min_ms", "max_ms"},
+		Type: huma.TypeObject, Nullable: true, Description: "Time until the turn, right in four of five cases; null: not known",
+		AdditionalProperties: true,
+		Properties: map[string]*huma.Schema{"min_ms": number("At the 90th percentile of the rates of the last minutes"),
+			"max_ms": number("At the 10th percentile")},
+		Required: []string{"min_ms", "max_ms"},
 	}
 }
 
@@ -172,7 +176,8 @@ type placeOutput struct {
 
 func (h *Visitors) view(p *waitingroom.Place) (*placeOutput, error) {
 	v := PlaceView{
-		Room: p.Room, State: p.State, Number: p.Number, Lane: p.Lane, Outlook: p.Outlook, PollAfterMS: response.CeilMS(p.PollAfter), Quantity: p.Quantity,
+		Room: p.Room, State: p.State, Number: p.Number, Lane: p.Lane, Outlook: p.Outlook, PollAfterMS: response.CeilMS(p.PollAfter),
+		Quantity: p.Quantity,
 		JoinedAt: response.Instant(p.JoinedAt), OrderID: p.OrderID, Reason: p.Reason, Token: p.Token, Receipt: p.Receipt,
 		TurnUntil: response.InstantOrNull(p.TurnUntil), PassUntil: response.InstantOrNull(p.PassUntil),
 	}
@@ -298,8 +303,8 @@ func (h *Visitors) Place(ctx context.Context, in *placeInput) (*placeOutput, err
 	return h.view(&place)
 }
 
-// FastPlace answers those who only read their place without Huma's reflection, which takes a sixth of such a request. Nearly all requests of a
-// room are of this kind.
+// FastPlace answers those who only read their place without Huma's reflection, which takes a sixth of such a request. Nearly all
+// requests of a room are of this kind.
 func (h *Visitors) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	c := humaecho.Unwrap(ctx)
 	r := c.Request()

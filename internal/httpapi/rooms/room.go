@@ -91,9 +91,11 @@ type beaconView struct {
 
 func viewRoom(s *waitingroom.Status) RoomView {
 	v := RoomView{
-		Room: s.Room, Phase: s.Phase, Now: response.Instant(s.Now), Sale: s.Sale, Item: s.Item, GatherAt: response.Instant(s.GatherAt), StartsAt: response.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
+		Room: s.Room, Phase: s.Phase, Now: response.Instant(s.Now), Sale: s.Sale, Item: s.Item, GatherAt: response.Instant(s.GatherAt),
+		StartsAt: response.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
 		Waiting: s.Waiting, RatePerMin: s.RatePerMin, Message: s.Message,
-		Stock: s.Free, Poll: pollView{NearMS: waitingroom.PollNear.Milliseconds(), FarMS: waitingroom.PollFar.Milliseconds()}, PageView: PageView(s.Page),
+		Stock: s.Free, Poll: pollView{NearMS: waitingroom.PollNear.Milliseconds(), FarMS: waitingroom.PollFar.Milliseconds()},
+		PageView: PageView(s.Page),
 	}
 	if len(s.Lanes) > 0 {
 		for _, l := range s.ByLane {
@@ -118,7 +120,8 @@ func viewRoom(s *waitingroom.Status) RoomView {
 	return v
 }
 
-// Room answers from this process's memory, with a document that all callers of a moment share. Only joins and stock in it are of a moment before.
+// Room answers from this process's memory, with a document that all callers of a moment share. Only joins and stock in it are of
+// a moment before.
 func (h *Visitors) Room(ctx context.Context, in *RoomName) (*document.Output, error) {
 	request.Of(ctx).Slot.Leave()
 	d, err := h.document(ctx, in.Room)

@@ -35,17 +35,20 @@ func (h *Visitors) streamRoutes() []route.Route {
 	stream := route.Route{
 		Operation: huma.Operation{
 			OperationID: "room-events", Method: http.MethodGet, Path: EventsPath,
-			Summary:     "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and every 15 seconds",
-			Description: text, Tags: tagRooms, Parameters: roomParameter(), Responses: route.Responses(route.Content("text/event-stream"), 401, 403, 404, 429, 503),
+			Summary: "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and " +
+				"every 15 seconds",
+			Description: text, Tags: tagRooms, Parameters: roomParameter(),
+			Responses: route.Responses(route.Content("text/event-stream"), 401, 403, 404, 429, 503),
 		},
 		Bound: events, Lasting: true,
 	}
 	public, internal := stream, stream
 	public.Public, internal.Roles = route.Charged, auth.ForReaders
-	internal.Operation.Description += " Before it there is an event `turn` for each place that got its turn since the last one: its data is an " +
-		"item of list-places. The `id` is the position, " +
+	internal.Operation.Description += " Before it there is an event `turn` for each place that got its turn since the last one: its data " +
+		"is an item of list-places. The `id` is the position, " +
 		"and after the room's event how many have had their turn: a client that sends it as `Last-Event-ID` misses no turn. A turn " +
-		"may come twice after that, from a process that is a moment behind: act once for each `number`. A turn that is not claimed before `turn_until` lapses, without an event."
+		"may come twice after that, from a process that is a moment behind: act once for each `number`. A turn that is not claimed before " +
+		"`turn_until` lapses, without an event."
 	return []route.Route{route.Plain(public, h.Events), route.Plain(internal, h.EventsWithTurns)}
 }
 
@@ -53,10 +56,10 @@ func (h *Visitors) streamRoutes() []route.Route {
 // the client disconnects, its token is no longer accepted, or the process is to end.
 func (h *Visitors) Events(c echo.Context) error { return h.stream(c, false) }
 
-// EventsWithTurns is Events for the shop's servers: before the room it sends an event turn for each place that got its turn, in the order of
-// the positions. The id of an event is the position, or of the room how many have had their turn, so that a client that connects again
-// with the last one misses none; in a room with lanes it has such a number for each of them. It may get some twice, if it reaches a process
-// that is a moment behind. Without it the turns from now on are sent.
+// EventsWithTurns is Events for the shop's servers: before the room it sends an event turn for each place that got its turn, in
+// the order of the positions. The id of an event is the position, or of the room how many have had their turn, so that a client
+// that connects again with the last one misses none; in a room with lanes it has such a number for each of them. It may get some
+// twice, if it reaches a process that is a moment behind. Without it the turns from now on are sent.
 func (h *Visitors) EventsWithTurns(c echo.Context) error { return h.stream(c, true) }
 
 func (h *Visitors) stream(c echo.Context, withTurns bool) error {
@@ -154,7 +157,8 @@ func (h *Visitors) sendRoom(ctx context.Context, name string, sent cursor, send 
 	id, between := "", betweenEvents
 	if sent != nil {
 		between = betweenTurns
-		room, err := h.Rooms.Room(ctx, name)                                                     // no earlier state than the document's: all turns in that are announced
+		// no earlier state than the document's: all turns in that are announced
+		room, err := h.Rooms.Room(ctx, name)
 		if err != nil || len(sent) != len(room.ByLane) || !h.sendTurns(ctx, &room, sent, send) { // an operator has changed the lanes
 			return false
 		}

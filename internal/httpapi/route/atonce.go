@@ -81,8 +81,8 @@ func (l *Listener) bounded(n *AtOnce) echo.MiddlewareFunc {
 	}
 }
 
-// whileAllowed returns a handler that reads or waits for long: its context ends when the caller's token is no longer accepted, which is then its
-// answer.
+// whileAllowed returns a handler that reads or waits for long: its context ends when the caller's token is no longer accepted,
+// which is then its answer.
 func whileAllowed[I, O any](handle func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
 		lasting, end := request.Lasting(ctx)
@@ -98,8 +98,8 @@ func whileAllowed[I, O any](handle func(context.Context, *I) (*O, error)) func(c
 // lastPart is how long the end of an answer may take to be read once its caller may not have more of it.
 const lastPart = time.Second
 
-// lasting is the middleware of streams and files: their context ends when the caller's token is no longer accepted, and so does a write that
-// waits for a client that does not read. A handler sets a deadline for a write before it looks whether its context has ended.
+// lasting is the middleware of streams and files: their context ends when the caller's token is no longer accepted, and so does a
+// write that waits for a client that does not read. A handler sets a deadline for a write before it looks whether its context has ended.
 func lasting(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, end := request.Lasting(c.Request().Context())

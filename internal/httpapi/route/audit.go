@@ -29,7 +29,9 @@ type reachedKey struct{}
 func always(context.Context) bool { return true }
 
 // auditedOf wraps a handler so that calls of which due returns true store an event, whatever the outcome, before the response.
-func auditedOf[I, O any](l Auditor, operation string, due func(context.Context) bool, handle func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
+func auditedOf[I, O any](
+	l Auditor, operation string, due func(context.Context) bool, handle func(context.Context, *I) (*O, error),
+) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
 		if !due(ctx) {
 			return handle(ctx, in)

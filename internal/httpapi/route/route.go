@@ -1,8 +1,8 @@
 // Package route describes endpoints beside their handlers, and registers them on listeners.
 //
 // A package of handlers returns its endpoints as routes. A route has the operation for the OpenAPI document, with the problems that may be
-// its answer, who may call it on which listener, and the handler. Everything that depends on the listener is added here: the rules, the roles,
-// the audit log, and their entries in the document.
+// its answer, who may call it on which listener, and the handler. Everything that depends on the listener is added here: the
+// rules, the roles, the audit log, and their entries in the document.
 package route
 
 import (
@@ -94,8 +94,8 @@ func Of[I, O any](r Route, handle func(context.Context, *I) (*O, error)) Route {
 	return r
 }
 
-// Plain returns a route without Huma, which would buffer requests and answers and has its own errors. Its operation describes parameters and
-// responses.
+// Plain returns a route without Huma, which would buffer requests and answers and has its own errors. Its operation describes
+// parameters and responses.
 func Plain(r Route, handle echo.HandlerFunc) Route {
 	r.register = func(r *Route, l *Listener, op huma.Operation) {
 		var steps []echo.MiddlewareFunc
@@ -171,7 +171,8 @@ func HeaderParameter(name, doc string) *huma.Param {
 // Parameters that middleware reads.
 var (
 	ForwardedFor = HeaderParameter("X-Forwarded-For",
-		"Believed from TRUSTED_PROXIES only: the right-most address that is none of them is the client's. From others the connection's address counts")
+		"Believed from TRUSTED_PROXIES only: the right-most address that is none of them is the client's. From others the connection's "+
+			"address counts")
 	Captcha = HeaderParameter("X-Captcha", "Solution of the challenge that a refusal with captcha_required named; good for one request")
 )
 

@@ -43,7 +43,8 @@ func (h *Admin) Routes() []route.Route {
 	}
 	verb := func(verb, summary string) route.Route {
 		return operator(huma.Operation{
-			OperationID: verb + "-sale", Method: http.MethodPost, Path: SalePath + "/" + verb, Summary: summary, Errors: []int{401, 403, 404, 409, 503},
+			OperationID: verb + "-sale", Method: http.MethodPost, Path: SalePath + "/" + verb, Summary: summary,
+			Errors: []int{401, 403, 404, 409, 503},
 		})
 	}
 	return []route.Route{
@@ -56,19 +57,22 @@ func (h *Admin) Routes() []route.Route {
 		}, h.Sales),
 		route.Of(operator(huma.Operation{
 			OperationID: "put-sale", Method: http.MethodPut, Path: SalePath, Summary: "Define a sale, or change it",
-			Description: "A change that shuts a sale while it is open (`starts_at` in the future, `ends_at` in the past), or that changes `requires_user` of a sale with orders, " +
-				"is 409 `force_required` without `?force=true`. The hours of a sale that is a draft, not started, paused or over change without it.",
+			Description: "A change that shuts a sale while it is open (`starts_at` in the future, `ends_at` in the past), or that changes " +
+				"`requires_user` of a sale with orders, is 409 `force_required` without `?force=true`. The hours of a sale that is a draft, not " +
+				"started, paused or over change without it.",
 			MaxBodyBytes: MaxSale + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
 		}), h.PutSale),
 		route.Of(operator(huma.Operation{
 			OperationID: "put-item", Method: http.MethodPut, Path: SalePath + "/items/{item}", Summary: "Add an item to a sale, or change it",
-			Description:  "The other items stay as they are. As for the whole sale, the stock only grows, and a setting that is left out gets its default.",
+			Description: "The other items stay as they are. As for the whole sale, the stock only grows, and a setting that is left out gets " +
+				"its default.",
 			MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
 		}), h.PutItem),
 		route.Of(verb("open", "Publish or resume a sale; its hours still apply"), h.SetSwitch(orders.SwitchOpen)),
 		route.Of(verb("pause", "Pause a sale"), h.SetSwitch(orders.SwitchPaused)),
 		route.Of(verb("close", "End a sale for good"), h.SetSwitch(orders.SwitchClosed)),
-		route.Of(verb("rebuild", "Rebuild a sale in Redis from the database and what all processes remember; it takes no orders for a second or two"), h.Rebuild),
+		route.Of(verb("rebuild", "Rebuild a sale in Redis from the database and what all processes remember; it takes no orders for a second "+
+			"or two"), h.Rebuild),
 		route.Of(route.Route{
 			Operation: huma.Operation{
 				OperationID: "verify-sale", Method: http.MethodGet, Path: SalePath + "/verify",
@@ -168,7 +172,8 @@ type operatorSaleOutput struct {
 
 func viewForOperator(s *orders.SaleStatus) OperatorSale {
 	v := OperatorSale{
-		Sale: s.ID, State: s.State, Switch: s.Switch, Now: response.Instant(s.Now), StartsAt: response.Instant(s.StartsAt), EndsAt: response.Instant(s.EndsAt),
+		Sale: s.ID, State: s.State, Switch: s.Switch, Now: response.Instant(s.Now), StartsAt: response.Instant(s.StartsAt),
+		EndsAt:       response.Instant(s.EndsAt),
 		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]OperatorItem, len(s.Items)), Revision: s.Revision,
 	}
 	for i := range s.Items {
@@ -178,14 +183,16 @@ func viewForOperator(s *orders.SaleStatus) OperatorSale {
 }
 
 func viewItem(s *orders.SaleStatus, it *orders.Item) OperatorItem {
-	return OperatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final, Room: it.Room}
+	return OperatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax,
+		Final: it.Final, Room: it.Room}
 }
 
 func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
 	d := orders.Definition{
 		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, Anonymous: !*in.Body.RequiresUser,
-		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.ItemDefinition, len(in.Body.Items)), Revision: in.Body.Revision,
-		Force: in.Force,
+		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.ItemDefinition, len(in.Body.Items)),
+		Revision: in.Body.Revision,
+		Force:    in.Force,
 	}
 	if d.Hold == 0 {
 		d.Hold = orders.NoHold

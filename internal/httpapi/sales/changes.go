@@ -33,7 +33,8 @@ func (h *Changes) Routes() []route.Route {
 		route.Of(route.Route{
 			Operation: huma.Operation{
 				OperationID: "cancel-order", Method: http.MethodPost, Path: OrderPath + "/cancel",
-				Summary: "Cancel an order that waits for its payment; again: the same answer", Tags: tagOrders, Errors: []int{401, 403, 404, 409, 429, 503},
+				Summary: "Cancel an order that waits for its payment; again: the same answer", Tags: tagOrders,
+				Errors: []int{401, 403, 404, 409, 429, 503},
 			},
 			Public: route.Charged, Roles: auth.ForServices, AuditOperator: true,
 		}, h.Cancel),
@@ -41,8 +42,8 @@ func (h *Changes) Routes() []route.Route {
 			Operation: huma.Operation{
 				OperationID: "pay-order", Method: http.MethodPost, Path: OrderPath + "/payment",
 				Summary: "Record a payment that was captured; under the same reference again: the same answer", Tags: tagBackOffice,
-				Description: "Repeat it after 503: it may not be recorded. That is the answer while the order is not committed yet, and for as long as it is " +
-					"a dead letter, which is until an operator has had it replayed.",
+				Description: "Repeat it after 503: it may not be recorded. That is the answer while the order is not committed yet, and for as " +
+					"long as it is a dead letter, which is until an operator has had it replayed.",
 				MaxBodyBytes: request.MaxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
 			},
 			Roles: auth.ForServices, AuditOperator: true,

@@ -79,7 +79,8 @@ func (h *DeadLetters) List(ctx context.Context, in *response.Paging) (*response.
 func (h *DeadLetters) view(ctx context.Context, d *orders.DeadLetter) DeadLetterView {
 	o := d.Reservation.Accepted()
 	view := DeadLetterView{
-		OrderID: shownTo(ctx, h.Orders, o.ID, o.Buyer), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
+		OrderID: shownTo(ctx, h.Orders, o.ID, o.Buyer), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity,
+		Units:      d.Reservation.Units,
 		AcceptedAt: response.Instant(o.AcceptedAt), RefusedAt: response.Instant(d.At), Reason: d.Reason,
 	}
 	if view.Units == nil {

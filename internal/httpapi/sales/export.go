@@ -32,8 +32,9 @@ func (h *Export) Routes() []route.Route {
 	return []route.Route{route.Plain(route.Route{
 		Operation: huma.Operation{
 			OperationID: "orders-csv", Method: http.MethodGet, Path: SalePath + "/orders.csv", Summary: "All orders of a sale as CSV or NDJSON",
-			Description: response.LimitedFileText, Tags: route.TagOperating, Parameters: []*huma.Param{route.PathParameter("sale", "Name of the sale")},
-			Responses: route.Responses(route.Content(response.FileTypes...), 401, 403, 404, 503),
+			Description: response.LimitedFileText, Tags: route.TagOperating,
+			Parameters: []*huma.Param{route.PathParameter("sale", "Name of the sale")},
+			Responses:  route.Responses(route.Content(response.FileTypes...), 401, 403, 404, 503),
 		},
 		Roles: auth.ForServices, Lasting: true, Steps: []echo.MiddlewareFunc{h.Limit},
 	}, h.Send)}

@@ -33,7 +33,8 @@ func (h *Feed) Routes() []route.Route {
 	return []route.Route{route.Of(route.Route{
 		Operation: huma.Operation{
 			OperationID: "order-events", Method: http.MethodGet, Path: "/v1/order-events",
-			Summary: "Every change of every order, in one order that never changes; waits for the next one", Tags: tagBackOffice, Errors: []int{401, 403, 422, 503},
+			Summary: "Every change of every order, in one order that never changes; waits for the next one", Tags: tagBackOffice,
+			Errors: []int{401, 403, 422, 503},
 		},
 		Roles: auth.ForReaders,
 	}, h.Events)}
@@ -86,8 +87,9 @@ func (h *Feed) Events(ctx context.Context, in *eventsInput) (*eventsOutput, erro
 	for i := range events {
 		e := &events[i]
 		out.Body.Items[i] = EventView{
-			Seq: e.Seq, At: response.Instant(e.At), OrderID: shownTo(ctx, h.Orders, e.OrderID, e.Buyer), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
-			Units: e.Units, Status: e.Status, Reason: e.Reason, Action: e.Action, Reference: e.Reference,
+			Seq: e.Seq, At: response.Instant(e.At), OrderID: shownTo(ctx, h.Orders, e.OrderID, e.Buyer), Sale: e.Sale, Item: e.Item, User: e.Buyer,
+			Quantity: e.Quantity,
+			Units:    e.Units, Status: e.Status, Reason: e.Reason, Action: e.Action, Reference: e.Reference,
 		}
 		if e.Units == nil {
 			out.Body.Items[i].Units = []int{}

@@ -44,5 +44,6 @@ func (h *Reader) list(ctx context.Context, q orders.Query, in response.Paging) (
 		return nil, err
 	}
 	view := func(o *orders.Order) OrderView { return viewOrder(ctx, h.Orders, o, q.Viewer) }
-	return response.PageOf(found, len(found) == in.Limit, view, func(o *orders.Order) []byte { return cursorAt(ctx, h.Orders, o.ID, o.Buyer) }), nil
+	return response.PageOf(found, len(found) == in.Limit, view,
+		func(o *orders.Order) []byte { return cursorAt(ctx, h.Orders, o.ID, o.Buyer) }), nil
 }

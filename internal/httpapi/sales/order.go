@@ -81,8 +81,9 @@ func (h *Reader) order(ctx context.Context, id orders.ID, viewer orders.Viewer, 
 func viewOrder(ctx context.Context, names Namer, o *orders.Order, by orders.Viewer) OrderView {
 	v := OrderView{
 		OrderID: shownTo(ctx, names, o.ID, o.Buyer), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
-		AcceptedAt: response.Instant(o.AcceptedAt), ConfirmedAt: response.InstantOrNull(o.ConfirmedAt), PayBefore: response.InstantOrNull(o.PayBefore),
-		Reason: o.Reason, PollAfterMS: pollAfter(o),
+		AcceptedAt: response.Instant(o.AcceptedAt), ConfirmedAt: response.InstantOrNull(o.ConfirmedAt),
+		PayBefore: response.InstantOrNull(o.PayBefore),
+		Reason:    o.Reason, PollAfterMS: pollAfter(o),
 	}
 	if v.Units == nil {
 		v.Units = []int{}

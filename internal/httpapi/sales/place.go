@@ -72,15 +72,18 @@ type Attempt interface {
 	Reserve(ctx context.Context) (orders.Outcome, error)
 }
 
-// MaxOrder is the maximum size of an order's body in bytes: its sender may be anonymous, and parsing is the most expensive step of a refusal.
+// MaxOrder is the maximum size of an order's body in bytes: its sender may be anonymous, and parsing is the most expensive step
+// of a refusal.
 const MaxOrder = 4 << 10
 
 // Routes is the route that places orders.
 func (h *Placer) Routes() []route.Route {
 	return []route.Route{route.Of(route.Route{
 		Operation: huma.Operation{
-			OperationID: "place-order", Method: http.MethodPost, Path: OrdersPath, Summary: "Order units of an item", Middlewares: huma.Middlewares{h.FastPlace},
-			Tags: tagOrders, DefaultStatus: http.StatusAccepted, MaxBodyBytes: MaxOrder + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
+			OperationID: "place-order", Method: http.MethodPost, Path: OrdersPath, Summary: "Order units of an item",
+			Middlewares: huma.Middlewares{h.FastPlace},
+			Tags:        tagOrders, DefaultStatus: http.StatusAccepted, MaxBodyBytes: MaxOrder + 1,
+			Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
 		},
 		Public: route.Open, Roles: auth.ForServices, ActsForUser: true,
 	}, h.Place)}
@@ -212,7 +215,9 @@ func (h *Placer) reserve(ctx context.Context, in *placeInput, attempt Attempt) (
 
 // restore reserves again for a user whom the waiting room has admitted, and Redis has forgotten. Whoever comes without a turn has an
 // allowance of lookups, like whoever repeats an order.
-func (h *Placer) restore(ctx context.Context, r *request.Info, in *placeInput, attempt Attempt, refused orders.Outcome) (orders.Outcome, error) {
+func (h *Placer) restore(
+	ctx context.Context, r *request.Info, in *placeInput, attempt Attempt, refused orders.Outcome,
+) (orders.Outcome, error) {
 	if h.Rooms == nil || r.Caller.User == "" || !h.Lookups.Take(h.subject(r), time.Now()) {
 		return refused, nil
 	}
@@ -244,7 +249,8 @@ func unquoted(key string) (string, error) {
 			plain = append(plain, c)
 		}
 	}
-	return "", problem.InvalidAt("header.Idempotency-Key", `must end with the quote that it begins with, be longer than that, and have quotes and backslashes inside written as \" and \\`)
+	return "", problem.InvalidAt("header.Idempotency-Key",
+		`must end with the quote that it begins with, be longer than that, and have quotes and backslashes inside written as \" and \\`)
 }
 
 // recall returns the current state of an order that the process remembers.
@@ -256,7 +262,9 @@ func (h *Placer) recall(ctx context.Context, attempt Attempt) (out orders.Outcom
 
 // repeated returns the order that a request repeats which is about to be refused, and which only Redis may have. Refused
 // requests must not load Redis: identical concurrent ones share one lookup, and each subject has an allowance.
-func (h *Placer) repeated(ctx context.Context, r *request.Info, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
+func (h *Placer) repeated(
+	ctx context.Context, r *request.Info, in *placeInput, attempt Attempt,
+) (out orders.Outcome, found bool, err error) {
 	var same []byte
 	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.Caller.User, in.Key} {
 		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // the length separates it from the next part

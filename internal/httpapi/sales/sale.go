@@ -108,8 +108,8 @@ type itemView struct {
 	Free  int    `json:"free" doc:"Units neither reserved nor bought"`
 }
 
-// Sale answers with a document that all callers of a moment share. Only the free units in it are of a moment before: it is made anew when the
-// definition or the state has changed.
+// Sale answers with a document that all callers of a moment share. Only the free units in it are of a moment before: it is made
+// anew when the definition or the state has changed.
 func (h *Reader) Sale(ctx context.Context, in *saleInput) (*document.Output, error) {
 	request.Of(ctx).Slot.Leave()
 	d, err := h.documents.Get(ctx, in.Sale, func(ctx context.Context) (any, func() bool, error) {
@@ -135,6 +135,7 @@ func viewSale(s *orders.SaleStatus) *SaleView {
 		items[i] = itemView{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
 	}
 	return &SaleView{
-		Sale: s.ID, State: s.State, Now: response.Instant(s.Now), StartsAt: response.Instant(s.StartsAt), EndsAt: response.Instant(s.EndsAt), Items: items,
+		Sale: s.ID, State: s.State, Now: response.Instant(s.Now), StartsAt: response.Instant(s.StartsAt), EndsAt: response.Instant(s.EndsAt),
+		Items: items,
 	}
 }

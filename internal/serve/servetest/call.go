@@ -69,8 +69,8 @@ func (a Answer) Into(t testing.TB, v any) {
 	}
 }
 
-// Decided repeats a call while its answer is 503 with reason store_unavailable, or one of also: on a busy machine Redis answers later than the
-// program waits.
+// Decided repeats a call while its answer is 503 with reason store_unavailable, or one of also: on a busy machine Redis answers
+// later than the program waits.
 func Decided(call func() Answer, also ...string) Answer {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

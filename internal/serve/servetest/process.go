@@ -23,13 +23,15 @@ type Process struct {
 	pid int
 }
 
-// StartProcess starts a Process with header identity; settings are further lines NAME=value of its environment. It runs until the test ends.
+// StartProcess starts a Process with header identity; settings are further lines NAME=value of its environment. It runs until the
+// test ends.
 func StartProcess(t testing.TB, settings ...string) *Process {
 	t.Helper()
 	public, internal := testenv.FreeAddr(), testenv.FreeAddr()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(testenv.Programs(t), "api"))
 	cmd.Env = append([]string{
-		"REDIS_URL=" + testenv.Redis(t), "DATABASE_URL=" + testenv.Postgres(t), "MIGRATE=true", "NAMESPACE=bench-" + strings.ToLower(rand.Text()[:10]),
+		"REDIS_URL=" + testenv.Redis(t), "DATABASE_URL=" + testenv.Postgres(t), "MIGRATE=true",
+		"NAMESPACE=bench-" + strings.ToLower(rand.Text()[:10]),
 		"IDENTITY=header", "SECRET=" + testenv.Secret, "LISTEN=" + public, "INTERNAL_LISTEN=" + internal,
 	}, settings...)
 	if err := testenv.StartChild(cmd); err != nil {

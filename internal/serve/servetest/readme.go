@@ -89,7 +89,8 @@ func Commands(t *testing.T, path, heading string) string {
 func Bash(t *testing.T, script string) string {
 	t.Helper()
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte("silent\nshow-error\nnoproxy = *\nmax-time = 30\nwrite-out = \"\\nstatus %{http_code}\\n\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, ".curlrc"),
+		[]byte("silent\nshow-error\nnoproxy = *\nmax-time = 30\nwrite-out = \"\\nstatus %{http_code}\\n\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)

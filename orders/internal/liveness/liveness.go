@@ -152,8 +152,8 @@ func (s *Observer) Proved() time.Time {
 	return s.proved
 }
 
-// Live returns the members that have sent a heartbeat within LeaseFor. It returns false while too few readings show who has: a member that was
-// read once may be a process that was killed long ago.
+// Live returns the members that have sent a heartbeat within LeaseFor. It returns false while too few readings show who has: a
+// member that was read once may be a process that was killed long ago.
 func (s *Observer) Live(now time.Time) (live []Member, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,8 +186,8 @@ func (s *Observer) Awaited(asked time.Time, list ProcessList) (silent, awaited [
 	return silent, awaited, asked.Sub(s.since) < Silence
 }
 
-// A Pulse shows that a loop still turns. A process sends heartbeats while the loop that hands orders over does: one that could not do so must
-// not look alive. The zero value is a loop that does not turn. Safe for concurrent use.
+// A Pulse shows that a loop still turns. A process sends heartbeats while the loop that hands orders over does: one that could
+// not do so must not look alive. The zero value is a loop that does not turn. Safe for concurrent use.
 type Pulse struct {
 	mu    sync.Mutex
 	until time.Time // guarded by mu

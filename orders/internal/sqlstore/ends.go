@@ -30,7 +30,8 @@ func Captured(ctx context.Context, c sqldb.Conn, id orders.ID, reference string)
 // NextExpiry reads the index of unpaid orders.
 func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error) {
 	var now, next sqldb.Time
-	err := s.db.One(ctx, `SELECT {now}, min(pay_before) FROM orders WHERE status = 'confirmed' AND pay_before <= {now} + {ms $1}`, []any{&now, &next}, most)
+	err := s.db.One(ctx, `SELECT {now}, min(pay_before) FROM orders WHERE status = 'confirmed' AND pay_before <= {now} + {ms $1}`,
+		[]any{&now, &next}, most)
 	if err != nil || time.Time(next).IsZero() {
 		return most, s.wrap("next expiry", err)
 	}
@@ -42,7 +43,8 @@ const ReturnColumns = `order_id, sale, item, epoch, buyer_hash, keyless, quantit
 
 // ScanReturn reads a return, and further columns into more.
 func ScanReturn(row sqldb.Row, more ...any) (r storage.Return, err error) {
-	err = row.Scan(append([]any{(*[16]byte)(&r.ID), &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.WithoutKey, &r.Quantity, &r.Units}, more...)...)
+	err = row.Scan(append([]any{(*[16]byte)(&r.ID), &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.WithoutKey, &r.Quantity, &r.Units},
+		more...)...)
 	return r, err
 }
 
@@ -65,7 +67,8 @@ func Feed(ctx context.Context, s *Store, after, upTo int64, limit int) ([]orders
 		SELECT seq, at, order_id, sale, item, buyer, quantity, units, e.status, e.reason, action, reference
 		FROM order_events e JOIN orders USING (order_id)
 		WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3`, func(row sqldb.Row) (e orders.Event, err error) {
-		err = row.Scan(&e.Seq, (*sqldb.Time)(&e.At), (*[16]byte)(&e.OrderID), &e.Sale, &e.Item, &e.Buyer, &e.Quantity, &e.Units, &e.Status, &e.Reason, &e.Action, &e.Reference)
+		err = row.Scan(&e.Seq, (*sqldb.Time)(&e.At), (*[16]byte)(&e.OrderID), &e.Sale, &e.Item, &e.Buyer, &e.Quantity, &e.Units, &e.Status,
+			&e.Reason, &e.Action, &e.Reference)
 		return e, err
 	}, after, upTo, limit)
 	return list, s.wrap("events", err)

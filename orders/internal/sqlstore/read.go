@@ -67,8 +67,8 @@ func (s *Store) Orders(ctx context.Context, f storage.Filter) ([]orders.Order, e
 //go:embed holdings.sql
 var holdings string
 
-// Holdings reads one snapshot, row by row. The units of an order are read from its row: a join to order_units would depend on statistics that
-// Postgres does not have for a sale that has just begun.
+// Holdings reads one snapshot, row by row. The units of an order are read from its row: a join to order_units would depend on
+// statistics that Postgres does not have for a sale that has just begun.
 func (s *Store) Holdings(ctx context.Context, sale string, fn func(storage.Holding) error) error {
 	err := s.db.Each(ctx, holdings, func(row sqldb.Row) error {
 		var (
@@ -152,6 +152,7 @@ func (s *Store) Totals(ctx context.Context, sale string) (orders.Totals, error) 
 	if err != nil {
 		return t, s.wrap("totals", err)
 	}
-	err = s.db.One(ctx, `SELECT count(*) FROM payments JOIN orders USING (order_id) WHERE action = 'refund' AND sale = $1`, []any{&t.Refunds}, sale)
+	err = s.db.One(ctx, `SELECT count(*) FROM payments JOIN orders USING (order_id) WHERE action = 'refund' AND sale = $1`,
+		[]any{&t.Refunds}, sale)
 	return t, s.wrap("totals", err)
 }

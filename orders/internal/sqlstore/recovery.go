@@ -76,13 +76,14 @@ func payload(r *orders.Reservation) []byte {
 
 // Late reads the late orders that acknowledgements stored.
 func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, error) {
-	late, err := all(ctx, s.db.Conn, `SELECT payload FROM recovery_late WHERE sale = $1 ORDER BY order_id`, func(row sqldb.Row) (orders.Reservation, error) {
-		var payload []byte
-		if err := row.Scan(&payload); err != nil {
-			return orders.Reservation{}, err
-		}
-		return orders.ParseReservation(payload)
-	}, sale)
+	late, err := all(ctx, s.db.Conn, `SELECT payload FROM recovery_late WHERE sale = $1 ORDER BY order_id`,
+		func(row sqldb.Row) (orders.Reservation, error) {
+			var payload []byte
+			if err := row.Scan(&payload); err != nil {
+				return orders.Reservation{}, err
+			}
+			return orders.ParseReservation(payload)
+		}, sale)
 	return late, s.wrap("late orders", err)
 }
 
@@ -92,7 +93,8 @@ func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
 	return s.wrap("delete late orders", err)
 }
 
-// ErrStandby means that a pooler has moved on to a server that may be behind. What is read there is no sign that the database went back in time.
+// ErrStandby means that a pooler has moved on to a server that may be behind. What is read there is no sign that the database
+// went back in time.
 var ErrStandby = errors.New("the server is a standby")
 
 // Newest reads the end of the index, and looks for the event seen.

@@ -22,10 +22,11 @@ func LongAgo() time.Time { return time.Now().AddDate(0, 0, -400) }
 
 // Differing lists the sales each time. A store with a network in between compares fingerprints first.
 func (s *Store) Differing(ctx context.Context, known *storage.KnownSales) ([]string, error) {
-	stored, err := all(ctx, s.db.Conn, `SELECT sale, revision, epoch_token FROM sales WHERE `+Recent, func(row sqldb.Row) (v storage.SaleVersion, err error) {
-		err = row.Scan(&v.Sale, &v.Revision, &v.EpochToken)
-		return v, err
-	}, LongAgo())
+	stored, err := all(ctx, s.db.Conn, `SELECT sale, revision, epoch_token FROM sales WHERE `+Recent,
+		func(row sqldb.Row) (v storage.SaleVersion, err error) {
+			err = row.Scan(&v.Sale, &v.Revision, &v.EpochToken)
+			return v, err
+		}, LongAgo())
 	if err != nil {
 		return nil, s.wrap("sales", err)
 	}
@@ -50,7 +51,8 @@ func readSales(ctx context.Context, c sqldb.Conn, condition string, args ...any)
 			it   orders.Item
 			hold int64
 		)
-		if err := row.Scan(&s.ID, &s.Switch, (*sqldb.Time)(&s.StartsAt), (*sqldb.Time)(&s.EndsAt), &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochToken, &s.EpochFloor, &s.Revision,
+		if err := row.Scan(&s.ID, &s.Switch, (*sqldb.Time)(&s.StartsAt), (*sqldb.Time)(&s.EndsAt), &s.RequiresUser, &hold, &s.Salt, &s.Epoch,
+			&s.EpochToken, &s.EpochFloor, &s.Revision,
 			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.HighestQuota, &it.InFlightMax, &it.Final, &it.Room); err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A SaleVersion identifies a state of a sale. Every change of a sale and its items gives it a new revision. A database that went back in time
-// gives revisions again, but the recovery that follows sets another epoch token.
+// A SaleVersion identifies a state of a sale. Every change of a sale and its items gives it a new revision. A database that went
+// back in time gives revisions again, but the recovery that follows sets another epoch token.
 type SaleVersion struct {
 	Sale       string
 	Revision   int64

@@ -1,5 +1,5 @@
-// Package storage is what a service of orders needs of a database: Store, which packages postgres and sqlite implement, and what it takes and
-// returns.
+// Package storage is what a service of orders needs of a database: Store, which packages postgres and sqlite implement, and what
+// it takes and returns.
 package storage
 
 import (
@@ -101,7 +101,8 @@ type saleStore interface {
 	// sale, and the ids of the new items.
 	PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale, created bool, added []string, err error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) error
-	// SetRoom sets the waiting room of an item, or none, and gives the sale a new revision. ErrConflict: the item's room is neither from nor to.
+	// SetRoom sets the waiting room of an item, or none, and gives the sale a new revision. ErrConflict: the item's room is neither
+	// from nor to.
 	SetRoom(ctx context.Context, sale, item, from, to string) error
 	// IDKey never changes.
 	IDKey(ctx context.Context) (orders.IDKey, error)
@@ -127,8 +128,8 @@ const AllSales = "*"
 
 // recoveryStore coordinates which process rebuilds a sale, and when.
 type recoveryStore interface {
-	// Lead runs fn in one process at a time per sale, or for AllSales. While another process leads the sale, it returns false at once. A process
-	// that lost its lock may go on, so each of its operations has to check the epoch itself.
+	// Lead runs fn in one process at a time per sale, or for AllSales. While another process leads the sale, it returns false at
+	// once. A process that lost its lock may go on, so each of its operations has to check the epoch itself.
 	Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error)
 	// RaiseEpoch begins a recovery: it raises the sale from the epoch seen to the leader's. Reservations of earlier epochs are
 	// still committed; none can be made in the new epoch yet. ErrConflict: the sale is in another epoch.

@@ -20,8 +20,9 @@ type Task struct {
 // ErrDrop is the error of a task that no worker can ever handle. It comes no more.
 var ErrDrop = errors.New("orders: no worker can handle the task")
 
-// Queue takes tasks to workers; New of package orders/asynqueue makes one. It may deliver a task late, more than once or out of order, and lose
-// all with its server, because the outbox has the orders. Its methods return the errors of that server. It is safe for concurrent use.
+// Queue takes tasks to workers; New of package orders/asynqueue makes one. It may deliver a task late, more than once or out of
+// order, and lose all with its server, because the outbox has the orders. Its methods return the errors of that server. It is
+// safe for concurrent use.
 type Queue interface {
 	// Spread returns over how many queues tasks should be spread, so that each server has a share.
 	Spread() int

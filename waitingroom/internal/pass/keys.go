@@ -1,4 +1,5 @@
-// Package pass signs and verifies what a waiting room gives to its visitors: tokens of places, passes, and receipts of the draw. It does no I/O.
+// Package pass signs and verifies what a waiting room gives to its visitors: tokens of places, passes, and receipts of the draw.
+// It does no I/O.
 package pass
 
 import (
@@ -22,18 +23,19 @@ type Keys struct {
 	signers  map[string]jose.Signer // by the type of what they sign
 }
 
-// Types of what is signed, in the header typ (RFC 8725, section 3.11): a text of one kind is never taken for one of another, also by servers
-// that verify passes themselves.
+// Types of what is signed, in the header typ (RFC 8725, section 3.11): a text of one kind is never taken for one of another, also
+// by servers that verify passes themselves.
 const (
 	TypePass    = "tidegate-pass+jwt"
 	TypeRefresh = "tidegate-refresh+jwt"
 	TypeID      = "tidegate-id+jwt"
 	TypeReceipt = "tidegate-receipt+jwt"
-	typeOld     = "JWT" // of all kinds, from processes of the release before: accepted for passes with token_use access, which expire within a day
+	// of all kinds, from processes of the release before: accepted for passes with token_use access, which expire within a day
+	typeOld = "JWT"
 )
 
-// NewKeys returns the keys of a secret. Passes are signed with signing, or with the key that the secret gives if that is nil. What was signed
-// with the previous secret and key is accepted; both may be absent.
+// NewKeys returns the keys of a secret. Passes are signed with signing, or with the key that the secret gives if that is nil.
+// What was signed with the previous secret and key is accepted; both may be absent.
 func NewKeys(secret, previous []byte, signing, before crypto.Signer) *Keys {
 	k := &Keys{token: keyhash.New(keyhash.Derive(secret, "waiting room tokens"))}
 	if len(previous) > 0 {

@@ -14,9 +14,11 @@ import (
 
 const minRSA = 2048 // bits
 
-// ParseSigner returns the private key in a PEM file, for signing passes: RSA of at least 2048 bits, or Ed25519. Its errors show nothing of the key.
+// ParseSigner returns the private key in a PEM file, for signing passes: RSA of at least 2048 bits, or Ed25519. Its errors show
+// nothing of the key.
 func ParseSigner(text []byte) (crypto.Signer, error) {
-	const right = "it must hold one private key in PEM, such as openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 or openssl genpkey -algorithm Ed25519 makes"
+	const right = "it must hold one private key in PEM, such as openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 or openssl " +
+		"genpkey -algorithm Ed25519 makes"
 	block, rest := pem.Decode(text)
 	if block == nil {
 		return nil, fmt.Errorf("no PEM block: %s", right)

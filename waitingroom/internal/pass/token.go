@@ -19,8 +19,8 @@ type Token struct {
 	OfUser           bool // the place is a user's
 }
 
-// Token returns a text that finds a place without a lookup, with a MAC. It gives no right that the subject does not have, except to an unknown
-// visitor, who is identified by it.
+// Token returns a text that finds a place without a lookup, with a MAC. It gives no right that the subject does not have, except
+// to an unknown visitor, who is identified by it.
 func (k *Keys) Token(room string, t *Token) string {
 	text := binary.BigEndian.AppendUint64(nil, uint64(t.Number))
 	text = binary.BigEndian.AppendUint64(text, uint64(t.JoinedAt))
@@ -65,7 +65,8 @@ func (k *Keys) ParseToken(room, token string) (t Token, ok bool) {
 	n := min(int(text[head-1]), len(rest))
 	return Token{
 		Number: int64(binary.BigEndian.Uint64(text)), JoinedAt: int64(binary.BigEndian.Uint64(text[8:])),
-		Quantity: int(binary.BigEndian.Uint32(text[16:])), LaneNumber: int64(binary.BigEndian.Uint64(text[20:])), Seen: int64(binary.BigEndian.Uint64(text[28:])),
+		Quantity: int(binary.BigEndian.Uint32(text[16:])), LaneNumber: int64(binary.BigEndian.Uint64(text[20:])),
+		Seen:   int64(binary.BigEndian.Uint64(text[28:])),
 		OfUser: text[36] == ofUser, Lane: rest[:n], Subject: rest[n:],
 	}, true
 }

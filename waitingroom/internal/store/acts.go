@@ -14,12 +14,13 @@ type Act struct {
 
 // Acts returns the acts of operators that history needs, the oldest first.
 func (c Conn) Acts(ctx context.Context, room string) (all []Act, err error) {
-	err = c.each(ctx, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 AND act IN ('hold', 'resume', 'close') ORDER BY n`, func(rows sqldb.Row) error {
-		var a Act
-		err := rows.Scan(&a.At, &a.Act, &a.Actor, &a.Reason)
-		all = append(all, a)
-		return err
-	}, room)
+	err = c.each(ctx, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 AND act IN ('hold', 'resume', 'close') ORDER BY n`,
+		func(rows sqldb.Row) error {
+			var a Act
+			err := rows.Scan(&a.At, &a.Act, &a.Actor, &a.Reason)
+			all = append(all, a)
+			return err
+		}, room)
 	return all, err
 }
 
@@ -35,6 +36,7 @@ func (c Conn) ActOf(ctx context.Context, room, requestID string) (found *Act, er
 // RecordAct stores what an operator did now to a room, which is locked.
 func (c Conn) RecordAct(ctx context.Context, room string, a *Act) error {
 	_, err := c.exec(ctx, `INSERT INTO waiting_acts (room, n, at, act, actor, reason, detail, request_id)
-		SELECT $1, coalesce(max(n), 0) + 1, {now ms}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, a.Act, a.Actor, a.Reason, a.Detail, a.RequestID)
+		SELECT $1, coalesce(max(n), 0) + 1, {now ms}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, a.Act, a.Actor, a.Reason,
+		a.Detail, a.RequestID)
 	return err
 }

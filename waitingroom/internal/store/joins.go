@@ -37,7 +37,8 @@ func (c Conn) LockEnd(ctx context.Context, room string) (*QueueEnd, error) {
 	if err := json.Unmarshal([]byte(lanes), &e.Lanes); err != nil {
 		return nil, Unavailable(err)
 	}
-	// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the end of the list the clock may be set back.
+	// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the end of the list the
+	// clock may be set back.
 	return e, c.one(ctx, `SELECT CASE WHEN root <> '' THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`, []any{&e.StartsAt}, room)
 }
 
@@ -47,13 +48,15 @@ func (c Conn) Add(ctx context.Context, room string, e *QueueEnd, joiners []Joine
 		return nil
 	}
 	if len(replaced) > 0 {
-		if _, err := c.exec(ctx, `UPDATE waiting_places SET replaced = 1, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, room, replaced); err != nil {
+		if _, err := c.exec(ctx, `UPDATE waiting_places SET replaced = 1, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, room,
+			replaced); err != nil {
 			return err
 		}
 	}
 	if _, err := c.exec(ctx, `INSERT INTO waiting_places (room, seq, lane, lane_seq, subject, account, quantity, joined_at, again)
 		SELECT $1, j.seq, j.lane, j.lane_seq, j.subject, j.account, j.quantity, $2, j.again FROM
-		{rows $3: seq bigint, lane text, lane_seq bigint, subject text, account text, quantity integer, again integer}`, room, e.Now, sqldb.JSON(joiners)); err != nil {
+		{rows $3: seq bigint, lane text, lane_seq bigint, subject text, account text, quantity integer, again integer}`, room, e.Now,
+		sqldb.JSON(joiners)); err != nil {
 		return err
 	}
 	most := 0

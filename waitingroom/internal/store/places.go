@@ -40,7 +40,8 @@ func (c Conn) find(ctx context.Context, from string, args ...any) (all []*Place,
 		p := &Place{}
 		all = append(all, p)
 		return rows.Scan(&p.Number, &p.Subject, &p.User, &p.Quantity, &p.JoinedAt, &p.Position, &p.TurnRT, &p.UntilRT, &p.AdmittedAt, &p.PassRT,
-			&p.OrderID, &p.DoneAt, &p.LeftAt, &p.Barred, &p.Replaced, &p.ChangedAt, &p.Again, &p.TurnAt, &p.LapsedAt, &p.BarredBy, &p.Lane, &p.LaneNumber)
+			&p.OrderID, &p.DoneAt, &p.LeftAt, &p.Barred, &p.Replaced, &p.ChangedAt, &p.Again, &p.TurnAt, &p.LapsedAt, &p.BarredBy, &p.Lane,
+			&p.LaneNumber)
 	}, args...)
 	return all, err
 }
@@ -50,17 +51,18 @@ const (
 	ofNumbers     = `{of numbers} WHERE true`
 	ofLaneNumbers = `{of lane numbers} WHERE true`
 	ofSubjects    = `waiting_places WHERE ` + current + ` AND subject {texts}`
-	// current are the places that subjects have now. The room is an expression, so that only the index that begins with the subject can be used.
+	// current are the places that subjects have now. The room is an expression, so that only the index that begins with the subject
+	// can be used.
 	current  = `replaced = 0 AND room || '' = $1`
 	turnRows = `{rows $3: subject text, position bigint, quantity integer}`
 	ofTurns  = current + ` AND waiting_places.subject {subjects} AND waiting_places.subject = j.subject`
-	// live are places that can have a turn. Not replaced = 0: without statistics Postgres would prefer the partial index by subject, and read the
-	// whole room.
+	// live are places that can have a turn. Not replaced = 0: without statistics Postgres would prefer the partial index by subject,
+	// and read the whole room.
 	live = `left_at = 0 AND barred = '' AND replaced < 1`
 )
 
-// active are the places with a turn or pass that ended after the room time in a parameter. All reads of them are in the order of this index, so
-// that it is used (see {of numbers}).
+// active are the places with a turn or pass that ended after the room time in a parameter. All reads of them are in the order of
+// this index, so that it is used (see {of numbers}).
 func active(since string) string {
 	return `(SELECT * FROM waiting_places WHERE room = $1 AND active_rt > 0 AND active_rt > ` + since + ` ORDER BY active_rt LIMIT 1000000000) AS active`
 }
@@ -101,7 +103,8 @@ func (c Conn) Live(ctx context.Context, room, lane string, numbers []int64) ([]*
 
 // NextLive returns the first places with numbers of a lane after one up to another that can have a turn.
 func (c Conn) NextLive(ctx context.Context, room, lane string, after, upTo int64, most int) ([]*Place, error) {
-	return c.places(ctx, room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`, lane, after, upTo, most)
+	return c.places(ctx, room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`, lane, after, upTo,
+		most)
 }
 
 // After returns the places with numbers after one, of a subject if it is not empty.
@@ -112,7 +115,8 @@ func (c Conn) After(ctx context.Context, room, subject string, after int64, most
 	return c.places(ctx, room, `seq > $2 ORDER BY seq LIMIT $3`, after, most)
 }
 
-// Listed calls take with the places of a room's numbers after one up to another, of which it reads what the list of a draw needs, and the lanes.
+// Listed calls take with the places of a room's numbers after one up to another, of which it reads what the list of a draw needs,
+// and the lanes.
 func (c Conn) Listed(ctx context.Context, room string, after, upTo int64, take func(*Place) error) error {
 	return c.each(ctx, `SELECT seq, lane, lane_seq, subject, joined_at FROM waiting_places WHERE room = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`,
 		func(rows sqldb.Row) error {
@@ -124,8 +128,8 @@ func (c Conn) Listed(ctx context.Context, room string, after, upTo int64, take f
 		}, room, after, upTo)
 }
 
-// Gone returns places that changed after a time: those that were given up, replaced or barred before their turn, and those whose pass would be valid
-// at the room time but was given up or, with done, is done.
+// Gone returns places that changed after a time: those that were given up, replaced or barred before their turn, and those whose
+// pass would be valid at the room time but was given up or, with done, is done.
 func (c Conn) Gone(ctx context.Context, room string, since, rt int64, done bool) ([]*Place, error) {
 	return c.places(ctx, room, `changed_at > 0 AND changed_at > $2
 		AND (turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') OR pass_rt > $3 AND (left_at > 0 OR done_at > 0 AND $4 = 1)) ORDER BY changed_at`,
@@ -134,7 +138,8 @@ func (c Conn) Gone(ctx context.Context, room string, since, rt int64, done bool)
 
 // Passes returns the places with a pass that ended after a room time, and was neither used nor given up.
 func (c Conn) Passes(ctx context.Context, room string, since int64) ([]*Place, error) {
-	return c.places(ctx, room, `active_rt > 0 AND active_rt > $2 AND admitted_at > 0 AND done_at = 0 AND left_at = 0 ORDER BY active_rt`, since)
+	return c.places(ctx, room, `active_rt > 0 AND active_rt > $2 AND admitted_at > 0 AND done_at = 0 AND left_at = 0 ORDER BY active_rt`,
+		since)
 }
 
 // CountPasses returns how many admitted places can use their pass at a room time.

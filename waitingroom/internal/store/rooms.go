@@ -116,7 +116,8 @@ func scanRoom(rows sqldb.Row, r *Room, more ...any) error {
 	var lanes, page string
 	t, s := &r.Terms, &r.Saved
 	if err := rows.Scan(append([]any{
-		&t.Room, &t.Sale, &t.Item, &t.Mode, &t.GatherAt, &t.StartsAt, &t.Capacity, &t.RatePerMin, &t.ClaimMS, &t.PassMS, &t.Bound, &t.RequiresUser, &t.Captcha,
+		&t.Room, &t.Sale, &t.Item, &t.Mode, &t.GatherAt, &t.StartsAt, &t.Capacity, &t.RatePerMin, &t.ClaimMS, &t.PassMS, &t.Bound,
+		&t.RequiresUser, &t.Captcha,
 		&s.Message, &s.Ended, &s.Held, &s.Stalled, &s.StoppedAt, &s.StoppedMS, &s.TickedAt, &s.Credit, &s.Extra, &lanes, &s.Free, &s.Promised,
 		&s.Secret, &s.Salt, &s.Commit, &s.Root, &s.NDrawn, &s.DrawnAt, &s.Brake, &s.LagMS, &s.EndedAt,
 		&t.Beacon, &s.Beacon.Round, &s.Beacon.Signature, &s.Beacon.ListedMS, &s.Sale, &page, &s.Now,
@@ -128,7 +129,8 @@ func scanRoom(rows sqldb.Row, r *Room, more ...any) error {
 
 // Rooms returns all rooms.
 func (c Conn) Rooms(ctx context.Context) (all []Room, err error) {
-	err = c.each(ctx, `SELECT `+strings.NewReplacer("room,", "r.room,", "lanes,", "r.lanes,").Replace(roomColumns)+`, joined, gathered, most, t.lanes
+	err = c.each(ctx, `SELECT `+strings.NewReplacer("room,", "r.room,", "lanes,",
+		"r.lanes,").Replace(roomColumns)+`, joined, gathered, most, t.lanes
 		FROM waiting_rooms r JOIN waiting_tails t ON t.room = r.room ORDER BY r.room`, func(rows sqldb.Row) error {
 		var r Room
 		var tails string
@@ -170,7 +172,8 @@ func (c Conn) Insert(ctx context.Context, r *Room) (bool, error) {
 
 func (t *Terms) args() []any {
 	return []any{
-		t.Room, t.Sale, t.Item, t.Mode, t.GatherAt, t.StartsAt, t.Capacity, t.RatePerMin, t.ClaimMS, t.PassMS, t.Bound, boolToInt(t.RequiresUser), boolToInt(t.Captcha),
+		t.Room, t.Sale, t.Item, t.Mode, t.GatherAt, t.StartsAt, t.Capacity, t.RatePerMin, t.ClaimMS, t.PassMS, t.Bound,
+		boolToInt(t.RequiresUser), boolToInt(t.Captcha),
 		t.Beacon,
 	}
 }
@@ -221,7 +224,8 @@ func (c Conn) Write(ctx context.Context, r *Room) error {
 			stopped_at = $19, stopped_ms = $20, ticked_at = $21, credit = $22, extra = $23, lanes = $24, free = $25, promised = $26, root = $27,
 			drawn = $28, drawn_at = $29, brake = $30, commit_lag_ms = $31, ended_at = $32, beacon_round = $33, beacon_signature = $34, listed_at = $35, sale_state = $36, page = $37
 		WHERE room = $1`, append(r.Terms.args(), s.Message, s.Ended, boolToInt(s.Held), boolToInt(s.Stalled), s.StoppedAt,
-		s.StoppedMS, s.TickedAt, s.Credit, s.Extra, sqldb.JSON(s.Lanes), s.Free, s.Promised, s.Root, s.NDrawn, s.DrawnAt, s.Brake, s.LagMS, s.EndedAt,
+		s.StoppedMS, s.TickedAt, s.Credit, s.Extra, sqldb.JSON(s.Lanes), s.Free, s.Promised, s.Root, s.NDrawn, s.DrawnAt, s.Brake, s.LagMS,
+		s.EndedAt,
 		s.Beacon.Round, s.Beacon.Signature, s.Beacon.ListedMS, string(s.Sale), sqldb.JSON(r.Terms.Page))...)
 	return err
 }
@@ -246,7 +250,8 @@ func (c Conn) named(ctx context.Context, where string, args ...any) (all []Room,
 	return all, err
 }
 
-// Shrink deletes up to most of the places of an old room, of which more may be left, or if it has none all but its name; lane is then its only one.
+// Shrink deletes up to most of the places of an old room, of which more may be left, or if it has none all but its name; lane is
+// then its only one.
 func (c Conn) Shrink(ctx context.Context, room string, most int, lane Lane) (more, deleted bool, err error) {
 	n, err := c.exec(ctx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND secret <> ''`, room)
 	if err != nil || n == 0 { // another process has deleted it
@@ -264,7 +269,8 @@ func (c Conn) Shrink(ctx context.Context, room string, most int, lane Lane) (mor
 		{`DELETE FROM waiting_acts WHERE room = $1`, nil},
 		{`UPDATE waiting_tails SET joined = 0, gathered = 0, most = 1, lanes = $2 WHERE room = $1`, []any{sqldb.JSON(tailsOf(lanes))}},
 		{`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0,
-			secret = '', sale_state = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0 WHERE room = $1`, []any{sqldb.JSON(lanes)}},
+			secret = '', sale_state = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0 WHERE room = $1`,
+			[]any{sqldb.JSON(lanes)}},
 	} {
 		if _, err := c.exec(ctx, statement.text, append([]any{room}, statement.args...)...); err != nil {
 			return false, false, err

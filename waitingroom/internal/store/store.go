@@ -1,5 +1,5 @@
-// Package store keeps the rooms of package waitingroom and their places in the tables that package migrations creates. It stores rows, and decides
-// nothing: what a room and a place are, is in package waitingroom. Its errors are those of waitingroom.
+// Package store keeps the rooms of package waitingroom and their places in the tables that package migrations creates. It stores
+// rows, and decides nothing: what a room and a place are, is in package waitingroom. Its errors are those of waitingroom.
 package store
 
 import (
@@ -24,9 +24,9 @@ type Store struct{ db *sqldb.DB }
 // Postgres returns a store in Postgres 13 or later.
 func Postgres(db *sql.DB) *Store {
 	return &Store{sqldb.Postgres(db,
-		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as another. These leave
-		// no choice: for each number a range whose order only one index has, and for subjects an array of unknown length for the first column of an
-		// index.
+		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as
+		// another. These leave no choice: for each number a range whose order only one index has, and for subjects an array of unknown
+		// length for the first column of an index.
 		"{of numbers}", `json_array_elements_text($2::json) AS n(value),
 			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq >= n.value::bigint AND seq <= n.value::bigint ORDER BY seq LIMIT 1) AS p`,
 		"{of lane numbers}", `json_array_elements_text($2::json) AS n(value),
@@ -41,7 +41,8 @@ func Postgres(db *sql.DB) *Store {
 func SQLite(db *sql.DB, writing sync.Locker) *Store {
 	return &Store{sqldb.SQLite(db, writing,
 		"{of numbers}", "(SELECT * FROM waiting_places WHERE room = $1 AND seq IN (SELECT value FROM json_each($2))) AS p",
-		"{of lane numbers}", "(SELECT * FROM waiting_places WHERE room = $1 AND lane_seq IN (SELECT value FROM json_each($2)) AND lane = $3) AS p",
+		"{of lane numbers}", "(SELECT * FROM waiting_places WHERE room = $1 AND lane_seq IN (SELECT value FROM json_each($2)) AND lane = $3) "+
+			"AS p",
 		"{subjects}", "IN (SELECT value->>'subject' FROM json_each($3))",
 		"{texts}", "IN (SELECT value FROM json_each($2))",
 	)}

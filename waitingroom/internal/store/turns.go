@@ -32,7 +32,8 @@ func (c Conn) updateOne(ctx context.Context, room string, p *Place, set, and str
 	if p.Replaced {
 		where = `room = $1`
 	}
-	n, err := c.exec(ctx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and, append([]any{room, p.Subject, p.Number}, args...)...)
+	n, err := c.exec(ctx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and,
+		append([]any{room, p.Subject, p.Number}, args...)...)
 	return n > 0, err
 }
 
@@ -135,8 +136,8 @@ func (c Conn) Count(ctx context.Context, room string, m Moments) (Counts, error)
 // lapses selects places whose turn or pass is over, and which are not recorded as such.
 const lapses = `active_rt <= $2 AND lapsed_at = 0 AND done_at = 0 AND left_at = 0 AND barred = ''`
 
-// Lapse records places as lapsed whose turn or pass ended between two room times. It leaves those that are locked to the next call, because the lock
-// may be that of somebody who joins again, who waits for other places of this transaction.
+// Lapse records places as lapsed whose turn or pass ended between two room times. It leaves those that are locked to the next
+// call, because the lock may be that of somebody who joins again, who waits for other places of this transaction.
 func (c Conn) Lapse(ctx context.Context, room string, since, rt int64) error {
 	over, err := c.places(ctx, room, `active_rt > 0 AND active_rt > $3 AND `+lapses+` ORDER BY active_rt {unlocked}`, rt, since)
 	if err != nil {

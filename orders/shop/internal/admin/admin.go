@@ -47,7 +47,8 @@ func (a *Admin) PutSale(ctx context.Context, d orders.Definition) (status orders
 		return orders.SaleStatus{}, false, err
 	}
 	if now, _ := a.Clock.Now(); now.Sub(def.EndsAt) > longOver {
-		return orders.SaleStatus{}, false, failure.At(orders.ErrInvalid, "EndsAt", "is more than a day ago; orders of the sale may still be under way")
+		return orders.SaleStatus{}, false, failure.At(orders.ErrInvalid, "EndsAt",
+			"is more than a day ago; orders of the sale may still be under way")
 	}
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
@@ -245,7 +246,8 @@ func (a *Admin) apply(ctx context.Context, sale string) (orders.SaleStatus, erro
 		ci.Forget()
 	}
 	a.notifier.Publish(ctx, reading.Notification{Sales: true})
-	a.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
+	a.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)),
+		slog.Int64("revision", l.Revision))
 	return a.sales.Sale(ctx, sale)
 }
 

@@ -35,8 +35,8 @@ func NewRoomStock(c *core.Core, sales *catalog.Watch, admin *Admin) *RoomStock {
 	return &RoomStock{Core: c, sales: sales, admin: admin}
 }
 
-// Quota returns how many units of an item a user may order. It reads the database if this process does not know the item yet: the process that
-// made the room may have made the sale a moment before.
+// Quota returns how many units of an item a user may order. It reads the database if this process does not know the item yet: the
+// process that made the room may have made the sale a moment before.
 func (t *RoomStock) Quota(ctx context.Context, sale, item string) (int, error) {
 	l, err := t.sales.Find(ctx, sale)
 	if err != nil {
@@ -54,7 +54,8 @@ func (t *RoomStock) Quota(ctx context.Context, sale, item string) (int, error) {
 	return it.QuotaPerBuyer, nil
 }
 
-// Guard makes orders of an item need a turn of a room. It returns ErrUnknownSale, ErrUnknownItem, or ErrConflict if the item has another room.
+// Guard makes orders of an item need a turn of a room. It returns ErrUnknownSale, ErrUnknownItem, or ErrConflict if the item has
+// another room.
 func (t *RoomStock) Guard(ctx context.Context, sale, item, room string) error {
 	return t.setRoom(ctx, sale, item, "", room)
 }
@@ -140,9 +141,12 @@ func (t *RoomStock) Revoke(ctx context.Context, sale, item, room, user string, s
 	return t.admit(ctx, ci, room, user, since, 0, 0)
 }
 
-func (t *RoomStock) admit(ctx context.Context, ci *catalog.Item, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
+func (t *RoomStock) admit(
+	ctx context.Context, ci *catalog.Item, room, user string, since time.Time, withinMS int64, quantity int,
+) (used bool, err error) {
 	return core.Within(ctx, t.Core, func(ctx context.Context) (bool, error) {
-		r := lua.Admit.Run(ctx, t.Batched, ci.Keys, core.HashOf(ci.Sale.Salt, core.HashUser, user), withinMS, quantity, room, since.UnixMilli(), ci.SeenBy(t.Writer))
+		r := lua.Admit.Run(ctx, t.Batched, ci.Keys, core.HashOf(ci.Sale.Salt, core.HashUser, user), withinMS, quantity, room, since.UnixMilli(),
+			ci.SeenBy(t.Writer))
 		if err := t.sales.Lost(ci, r); err != nil {
 			return false, err
 		}
@@ -168,7 +172,8 @@ func (t *RoomStock) item(ctx context.Context, sale, item string) (*catalog.Item,
 
 // Look returns the free units of an item, whether no more will be added, how long its accepted orders wait for their commit (the 95th
 // percentile of those that wait, at least the third longest; 0: fewer wait), and for each user, who was admitted at since, the order that
-// used the right to order, "revoked" if Revoke has taken it back, or "". It returns ErrConflict for an item whose orders need no turn of the room.
+// used the right to order, "revoked" if Revoke has taken it back, or "". It returns ErrConflict for an item whose orders need no
+// turn of the room.
 func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (stock.Supply, error) {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
@@ -225,7 +230,8 @@ func (t *RoomStock) repair(sale, item, room string) {
 		ctx, cancel := context.WithTimeout(context.Background(), repairTimeout)
 		defer cancel()
 		if err := t.Guard(ctx, sale, item, room); err != nil {
-			t.Logger.WarnContext(ctx, "orders of an item need no turn of its waiting room", slog.String("sale", sale), slog.String("item", item), slog.Any("error", err))
+			t.Logger.WarnContext(ctx, "orders of an item need no turn of its waiting room", slog.String("sale", sale), slog.String("item", item),
+				slog.Any("error", err))
 		}
 	}()
 }
@@ -239,7 +245,8 @@ func (t *RoomStock) Unsettled(ctx context.Context, sale, item string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	uncommitted, err := core.Within(ctx, t.Core, func(ctx context.Context) (int64, error) { return catalog.CountOutbox(ctx, t.Batched, ci).Result() })
+	uncommitted, err := core.Within(ctx, t.Core,
+		func(ctx context.Context) (int64, error) { return catalog.CountOutbox(ctx, t.Batched, ci).Result() })
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = t.sales.Forgotten(ci)
 	}

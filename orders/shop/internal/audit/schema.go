@@ -24,8 +24,9 @@ const (
 // schemaInvariant names the schema among the invariants.
 const schemaInvariant = "schema"
 
-const schemaAdvice = "Somebody changed the schema. Pause the sale if a constraint is missing. Restore the parts that are named with the SQL of the processes' logs or of " +
-	"tidegate migrate. Rows that break a constraint since have to be corrected before: the other invariants show them."
+const schemaAdvice = "Somebody changed the schema. Pause the sale if a constraint is missing. Restore the parts that are named with " +
+	"the SQL of the processes' logs or of tidegate migrate. Rows that break a constraint since have to be corrected before: the other " +
+	"invariants show them."
 
 // WatchSchema compares the schema until ctx ends, and reports what is missing as a condition.
 func (a *Verifier) WatchSchema(ctx context.Context) error {
@@ -51,8 +52,10 @@ func (a *Verifier) ReviewSchema(ctx context.Context, wait time.Duration) time.Du
 		if wait != schemaMending {
 			a.Logger.ErrorContext(ctx, "the schema of the database is not what it was at the start", slog.Any("error", err))
 		}
-		parts, serves := describeSchema(err, func(d *migrations.Defect) string { return d.Part.String() }) // what is there instead may name a buyer
-		a.Conditions.Set(orders.Condition{Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves, Err: err})
+		// what is there instead may name a buyer
+		parts, serves := describeSchema(err, func(d *migrations.Defect) string { return d.Part.String() })
+		a.Conditions.Set(orders.Condition{Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves,
+			Err: err})
 		return schemaMending
 	}
 }
@@ -71,7 +74,8 @@ func (a *Verifier) verifySchema(ctx context.Context) (orders.Check, error) {
 	if errors.Is(err, orders.ErrUnavailable) {
 		return orders.Check{}, err
 	}
-	schema := orders.Check{Invariant: schemaInvariant, OK: err == nil, Detail: "all tables, columns, constraints, indexes and triggers of the migrations are there"}
+	schema := orders.Check{Invariant: schemaInvariant, OK: err == nil,
+		Detail: "all tables, columns, constraints, indexes and triggers of the migrations are there"}
 	if err != nil {
 		parts, _ := describeSchema(err, (*migrations.Defect).String)
 		schema.Breaches, schema.Detail, schema.Advice = len(parts), joinSome(parts, "; "), schemaAdvice
@@ -82,7 +86,8 @@ func (a *Verifier) verifySchema(ctx context.Context) (orders.Check, error) {
 // verifyWith is Verify with a schema that was checked before.
 func (a *Verifier) verifyWith(ctx context.Context, schema orders.Check, sale string) ([]orders.Check, error) {
 	list, err := a.verifyInvariants(ctx, sale)
-	if !schema.OK && (errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrRecovering)) { // no statement runs on a table that is missing
+	if !schema.OK && (errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrRecovering)) {
+		// no statement runs on a table that is missing
 		return []orders.Check{schema}, nil
 	}
 	if err != nil {

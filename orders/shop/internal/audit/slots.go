@@ -13,10 +13,10 @@ const (
 	maxRows = 1 << 13
 )
 
-// slots finds the differences between two sets of any size in bounded memory. Each element belongs to a slot, by a hash. The first comparison
-// keeps one number for each slot: the sum of the hashes of the elements of one set minus that of the other. It is 0 if the sets are equal
-// there, and otherwise with a probability of 2^-64. The later comparisons are of the rows only: the elements of the slots that differed,
-// which the caller keeps and compares one by one.
+// slots finds the differences between two sets of any size in bounded memory. Each element belongs to a slot, by a hash. The
+// first comparison keeps one number for each slot: the sum of the hashes of the elements of one set minus that of the other. It
+// is 0 if the sets are equal there, and otherwise with a probability of 2^-64. The later comparisons are of the rows only: the
+// elements of the slots that differed, which the caller keeps and compares one by one.
 type slots struct {
 	seed   maphash.Seed
 	sums   []uint64 // nil after the first comparison

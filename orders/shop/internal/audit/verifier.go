@@ -108,7 +108,9 @@ type verifyTotals struct {
 }
 
 // look takes one look, again if a server does not answer in time: reading twice changes nothing.
-func (a *Verifier) look(ctx context.Context, l *catalog.Listing, s *sieve) (breaches map[inspection.Breach]struct{}, sum verifyTotals, err error) {
+func (a *Verifier) look(
+	ctx context.Context, l *catalog.Listing, s *sieve,
+) (breaches map[inspection.Breach]struct{}, sum verifyTotals, err error) {
 	for try := 1; ; try++ {
 		s.clear()
 		breaches, sum, err = a.verifySale(ctx, l, s)
@@ -381,12 +383,14 @@ func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int
 		{Invariant: "I3", Detail: fmt.Sprintf("%d sold of %d", u.sold, u.stock)},
 		{Invariant: "I4", Detail: "no buyer above the quota, and all of their orders count"},
 		{Invariant: "I5", Detail: "no unit with two owners, no order without its units"},
-		{Invariant: "I6", Detail: fmt.Sprintf("%d free + %d reserved + %d sold + %d on their way back + %d in dead letters = %d", u.free, u.reserved, u.sold, u.coming, u.dead, u.stock)},
+		{Invariant: "I6", Detail: fmt.Sprintf("%d free + %d reserved + %d sold + %d on their way back + %d in dead letters = %d", u.free,
+			u.reserved, u.sold, u.coming, u.dead, u.stock)},
 		{Invariant: "I7", Detail: "every key is known, with its order"},
 		{Invariant: "I9", Detail: fmt.Sprintf("%d orders, each as its events say", db.Orders)},
 		{Invariant: "I10", Detail: "no order ended twice, and no unit was sold before it came back"},
 		{Invariant: "I11", Detail: fmt.Sprintf("%d captured = %d paid + %d to be refunded", db.Captured, db.Captured-db.Refunds, db.Refunds)},
-		{Invariant: "I14", Detail: fmt.Sprintf("no order unpaid %v after its time; %d are being expired", expiredWithin, db.Expiring), Waiting: db.Expiring},
+		{Invariant: "I14", Detail: fmt.Sprintf("no order unpaid %v after its time; %d are being expired", expiredWithin, db.Expiring),
+			Waiting: db.Expiring},
 	}
 	for i := range list {
 		c := &list[i]
@@ -405,6 +409,7 @@ func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int
 	}
 	return append(list, orders.Check{
 		Invariant: "I17", OK: true, Waiting: a.pending + queued + a.dead + u.coming,
-		Detail: fmt.Sprintf("%d in the outbox, %d tasks in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead, u.coming),
+		Detail: fmt.Sprintf("%d in the outbox, %d tasks in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead,
+			u.coming),
 	})
 }

@@ -25,8 +25,8 @@ func (w *Watch) RunAll(ctx context.Context, script *redisscript.Script, calls []
 	return w.RunMany(ctx, script, calls, core.TripTries, true)
 }
 
-// RunMany is runAll with another number of tries. If giveUp is false, further calls are tried once after a round trip that got no answer: other servers
-// may.
+// RunMany is runAll with another number of tries. If giveUp is false, further calls are tried once after a round trip that got no
+// answer: other servers may.
 func (w *Watch) RunMany(ctx context.Context, script *redisscript.Script, calls []Call, tries int, giveUp bool) []redisscript.Reply {
 	replies := make([]redisscript.Reply, 0, len(calls))
 	for trip := range slices.Chunk(calls, core.PerTrip) {
@@ -47,7 +47,9 @@ func (w *Watch) RunMany(ctx context.Context, script *redisscript.Script, calls [
 }
 
 // runTrip is RunMany for one round trip, and reports whether every call got an answer.
-func (w *Watch) runTrip(ctx context.Context, script *redisscript.Script, calls []Call, tries int) (replies []redisscript.Reply, answered bool) {
+func (w *Watch) runTrip(
+	ctx context.Context, script *redisscript.Script, calls []Call, tries int,
+) (replies []redisscript.Reply, answered bool) {
 	replies = make([]redisscript.Reply, len(calls))
 	send := func(load bool, due func(redisscript.Reply) bool) {
 		cmds := make([]*redis.Cmd, len(calls))

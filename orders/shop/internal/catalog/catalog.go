@@ -84,7 +84,8 @@ func (c *Catalog) add(co *core.Core, sale *orders.Sale, before *Catalog) {
 	l := &Listing{Sale: *sale, Cached: make(map[string]*Item, len(sale.Items))}
 	for i := range sale.Items {
 		ci := NewItem(co, l, &l.Items[i])
-		if old, ok := before.ByNumber[ci.Item.Number]; ok && old.Keys[core.ItemKey] == ci.Keys[core.ItemKey] && old.Sale.EpochToken == sale.EpochToken {
+		if old, ok := before.ByNumber[ci.Item.Number]; ok && old.Keys[core.ItemKey] == ci.Keys[core.ItemKey] &&
+			old.Sale.EpochToken == sale.EpochToken {
 			ci.itemState = old.itemState
 		} else {
 			ci.itemState = newItemState()
@@ -129,8 +130,8 @@ func NewWatch(c *core.Core, l *ledger.Ledger, regressions *Regressions) *Watch {
 // loadWithin is how long the database is waited for.
 const loadWithin = 5 * time.Second
 
-// loadCatalog reads the sales that have changed from the database; all of them if it is another server, which may have other sales of the same
-// versions.
+// loadCatalog reads the sales that have changed from the database; all of them if it is another server, which may have other
+// sales of the same versions.
 func (w *Watch) loadCatalog(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()

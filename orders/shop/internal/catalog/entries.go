@@ -33,7 +33,8 @@ func (w *Watch) Outboxes(ctx context.Context) (items []*Item, pending int, err e
 
 // CountOutbox counts the orders in an item's outbox, without its sentinel.
 func CountOutbox(ctx context.Context, rdb redis.Cmdable, ci *Item) *redis.IntCmd {
-	return rdb.ZCount(ctx, ci.Keys[core.OutboxKey], "-inf", "1e15") // scores are times in ms; not (+inf, which the embedded server takes for +inf
+	// scores are times in ms; not (+inf, which the embedded server takes for +inf
+	return rdb.ZCount(ctx, ci.Keys[core.OutboxKey], "-inf", "1e15")
 }
 
 // WithoutSentinel removes the sentinel of a list, or its value in a hash.

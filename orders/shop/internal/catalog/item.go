@@ -64,8 +64,8 @@ const (
 	scriptsAtOnce = 2  // per item
 )
 
-// A Request is an order on its way to Redis. Those of one item and mode share a script, since the fixed cost of a script is as high as the cost
-// of one order. The first of a batch runs it for all.
+// A Request is an order on its way to Redis. Those of one item and mode share a script, since the fixed cost of a script is as
+// high as the cost of one order. The first of a batch runs it for all.
 type Request interface {
 	Run(ctx context.Context, calls []*batch.Call[Request, Decision])
 }
@@ -78,7 +78,8 @@ type Decision struct {
 }
 
 func newBatcher() *batch.Batcher[Request, Decision] {
-	return batch.New(reserveMax, scriptsAtOnce, func(ctx context.Context, calls []*batch.Call[Request, Decision]) { calls[0].In.Run(ctx, calls) })
+	return batch.New(reserveMax, scriptsAtOnce,
+		func(ctx context.Context, calls []*batch.Call[Request, Decision]) { calls[0].In.Run(ctx, calls) })
 }
 
 // snapshot is a snapshot of an item's state in Redis.
@@ -188,8 +189,8 @@ func (m *itemState) known() int {
 	return m.read
 }
 
-// tookSnapshot returns the snapshot in a reply of snapshot.lua, which was asked for the holders after the first from, at a time. It stores one that
-// is complete.
+// tookSnapshot returns the snapshot in a reply of snapshot.lua, which was asked for the holders after the first from, at a time.
+// It stores one that is complete.
 func (w *Watch) tookSnapshot(ci *Item, d redisscript.Reply, from int, at time.Time) (*snapshot, error) {
 	now := d.Int()
 	if d.Err() == nil && d.Len() == 0 {

@@ -97,7 +97,8 @@ func (r *Regressions) compareCatalogs(ctx context.Context, before, now *Catalog)
 		l, ok := now.Sales[id]
 		switch {
 		case !ok && !r.Over(&old.Sale):
-			r.Logger.ErrorContext(ctx, "the database does not have a sale any more: it went back in time, or somebody deleted it", slog.String("sale", id))
+			r.Logger.ErrorContext(ctx, "the database does not have a sale any more: it went back in time, or somebody deleted it",
+				slog.String("sale", id))
 		case ok && (l.Epoch < old.Epoch || l.Epoch == old.Epoch && l.EpochToken != old.EpochToken):
 			r.Regressed(ctx, id, old.Epoch, "its epoch")
 		}
@@ -127,7 +128,8 @@ func (r *Regressions) review(ctx context.Context, c *Catalog) error {
 	}
 	r.lastEvent = newest
 	if newest != seen {
-		if err := r.Base.Set(ctx, r.LastEventKey(), strconv.FormatInt(newest.Seq, 10)+" "+newest.Order.String(), core.LastEventFor).Err(); err != nil {
+		if err := r.Base.Set(ctx, r.LastEventKey(), strconv.FormatInt(newest.Seq, 10)+" "+newest.Order.String(),
+			core.LastEventFor).Err(); err != nil {
 			return core.Unavailable(err)
 		}
 	}

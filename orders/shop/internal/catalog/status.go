@@ -51,8 +51,8 @@ func (w *Watch) Sale(ctx context.Context, sale string) (orders.SaleStatus, error
 	return status, nil
 }
 
-// snapshots returns the items' snapshots, at most 200 ms old when they were read, in the order of the items; nil for an item that Redis does not
-// have.
+// snapshots returns the items' snapshots, at most 200 ms old when they were read, in the order of the items; nil for an item that
+// Redis does not have.
 func (w *Watch) snapshots(ctx context.Context, l *Listing) ([]*snapshot, error) {
 	snapshots := make([]*snapshot, len(l.Items))
 	if w.Over(&l.Sale) {

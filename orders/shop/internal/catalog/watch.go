@@ -86,7 +86,8 @@ func (w *Watch) Watch(ctx context.Context) error {
 	})
 }
 
-// changedSince returns the items that are not in a catalog as they are now, except those that this process, which changed them, has compared.
+// changedSince returns the items that are not in a catalog as they are now, except those that this process, which changed them,
+// has compared.
 func changedSince(c *Catalog, items []*Item, generation int64) []*Item {
 	var changed []*Item
 	for _, ci := range items {
@@ -122,8 +123,8 @@ type shutSale struct {
 	why   string    // what was found first: lost or restarted; empty: it is being recovered already
 }
 
-// reportShut sets or clears the condition that sales cannot be ordered from because Redis does not have them. before has those that were found
-// so.
+// reportShut sets or clears the condition that sales cannot be ordered from because Redis does not have them. before has those
+// that were found so.
 func (w *Watch) reportShut(before map[string]shutSale) {
 	c, generation := w.Catalog.Load(), w.RunIDs.Generation()
 	now, _ := w.Clock.Now()
@@ -198,9 +199,9 @@ func someOf(names []string) string {
 	return text
 }
 
-// Compare checks that the server that holds each item now is the one it was loaded into, and has it as this process last read it, with the latest
-// definition. It updates the definition, and flags the sales of lost items for recovery. The error is that of the first item that could not
-// be compared, and errNoItem if none could; the others are.
+// Compare checks that the server that holds each item now is the one it was loaded into, and has it as this process last read it,
+// with the latest definition. It updates the definition, and flags the sales of lost items for recovery. The error is that of the
+// first item that could not be compared, and errNoItem if none could; the others are.
 func (w *Watch) Compare(ctx context.Context, items ...*Item) (lost bool, err error) {
 	generation := w.RunIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
 	failed := 0

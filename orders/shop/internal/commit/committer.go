@@ -261,7 +261,8 @@ func (c *Committer) settle(ctx context.Context, settled []settlement) {
 			err = c.sales.Forgotten(ci)
 		}
 		if err != nil {
-			c.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
+			c.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale),
+				slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
 	c.notifier.Publish(ctx, changes)
@@ -284,5 +285,6 @@ func (c *Committer) releaseRejected(ctx context.Context, r *orders.Reservation, 
 	if v.Status != orders.StatusRejected {
 		return
 	}
-	c.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", c.Shown(r.ID, r.Buyer).String()), slog.String("reason", string(v.Reason)))
+	c.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", c.Shown(r.ID, r.Buyer).String()),
+		slog.String("reason", string(v.Reason)))
 }

@@ -51,7 +51,8 @@ func (lc *Lifecycle) Replay(ctx context.Context, id orders.ID) (orders.Order, er
 	var back []storage.Return
 	if !status.OwnsUnits() { // another order has its key, and its units have no owner
 		back = []storage.Return{{
-			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, WithoutKey: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
+			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, WithoutKey: r.KeyHash == "", Quantity: r.Quantity,
+			Units: r.Units,
 		}}
 	}
 	if err := lc.Store.DeleteDeadLetter(ctx, id, back); err != nil {

@@ -34,7 +34,8 @@ type Keeper struct {
 
 // NewKeeper returns the part, whose loop beats turning.
 func NewKeeper(
-	c *core.Core, sales *catalog.Watch, l *ledger.Ledger, notifier *reading.Notifier, enqueuer *queue.Enqueuer, committer *Committer, turning *liveness.Pulse,
+	c *core.Core, sales *catalog.Watch, l *ledger.Ledger, notifier *reading.Notifier, enqueuer *queue.Enqueuer, committer *Committer,
+	turning *liveness.Pulse,
 ) *Keeper {
 	return &Keeper{Core: c, sales: sales, Ledger: l, notifier: notifier, enqueuer: enqueuer, committer: committer, turning: turning}
 }

@@ -33,13 +33,17 @@ func (c *Committer) reserveLate(ctx context.Context, r orders.Reservation) (orde
 	}
 	ci, ok := l.Cached[r.Item]
 	if !ok {
-		return r, "", fmt.Errorf("%w: order %s is of item %s/%s, which is not on sale", orders.ErrUnavailable, c.Shown(r.ID, r.Buyer), r.Sale, r.Item)
+		return r, "", fmt.Errorf("%w: order %s is of item %s/%s, which is not on sale", orders.ErrUnavailable, c.Shown(r.ID, r.Buyer), r.Sale,
+			r.Item)
 	}
 	return c.ReserveLateIn(ctx, ci, r, reserve.ModeLate)
 }
 
-// ReserveLateIn does so in an item's epoch, on behalf of a leader if mode is its token. A status is returned when the order is stored already.
-func (c *Committer) ReserveLateIn(ctx context.Context, ci *catalog.Item, r orders.Reservation, mode reserve.Mode) (orders.Reservation, orders.Status, error) {
+// ReserveLateIn does so in an item's epoch, on behalf of a leader if mode is its token. A status is returned when the order is
+// stored already.
+func (c *Committer) ReserveLateIn(
+	ctx context.Context, ci *catalog.Item, r orders.Reservation, mode reserve.Mode,
+) (orders.Reservation, orders.Status, error) {
 	r.Epoch = ci.Sale.Epoch
 	replies, err := c.reserver.RunReserve(ctx, ci, []orders.Reservation{r}, mode)
 	if err != nil {

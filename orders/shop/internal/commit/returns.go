@@ -74,7 +74,8 @@ func (lc *Lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 	if len(list) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // a cancelled request must not delay the units until the next sweep
+	// a cancelled request must not delay the units until the next sweep
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
 	var (
 		c       = lc.sales.Catalog.Load()
@@ -117,7 +118,8 @@ func (lc *Lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 		ci.Saw(reply.Text())
 		switch {
 		case err != nil:
-			lc.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID), slog.Any("error", err))
+			lc.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.Sale.ID),
+				slog.String("item", ci.Item.ID), slog.Any("error", err))
 		default:
 			over = append(over, ids[ci]...)
 			lc.notifier.Publish(ctx, reading.Notification{Item: ci.Item.Number})

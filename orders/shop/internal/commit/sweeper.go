@@ -44,7 +44,8 @@ func (w *Worker) sweep(ctx context.Context) error {
 			}
 			if !logged[err.Error()] {
 				logged[err.Error()] = true
-				w.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID), slog.Any("error", err))
+				w.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID),
+					slog.Any("error", err))
 			}
 			if errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, errNotClaimed) { // the database is the same for all items
 				pausedUntil = time.Now().Add(sweepPause)
@@ -76,7 +77,8 @@ func (w *Worker) sweepItem(ctx context.Context, ci *catalog.Item) error {
 				continue
 			}
 			if err != nil {
-				w.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID), slog.Any("error", err))
+				w.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.Sale.ID), slog.String("item", ci.Item.ID),
+					slog.Any("error", err))
 				continue
 			}
 			batch = append(batch, r)

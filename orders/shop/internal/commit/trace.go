@@ -27,9 +27,10 @@ func (w *Worker) traceHandle(ctx context.Context, task *tasks.Task) (context.Con
 		}
 	}
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(task.Headers))
-	return w.Tracer.Start(ctx, "handle "+task.Queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(
-		core.Messaging, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("handle"),
-		semconv.MessagingDestinationName(task.Queue), semconv.MessagingMessageID(task.ID)))
+	return w.Tracer.Start(ctx, "handle "+task.Queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...),
+		trace.WithAttributes(
+			core.Messaging, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("handle"),
+			semconv.MessagingDestinationName(task.Queue), semconv.MessagingMessageID(task.ID)))
 }
 
 // traceBatch returns the span of a transaction, which is linked to its orders. It belongs to the trace of the first one: a

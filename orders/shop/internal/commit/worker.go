@@ -147,6 +147,7 @@ func (w *Worker) again(ctx context.Context, queue string, list []orders.Reservat
 	if w.enqueuer.Put(ctx, failed, tasks.Task{Queue: queue}, retryDelay()) != nil {
 		return err // the whole task again
 	}
-	w.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))
+	w.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)),
+		slog.Any("error", err))
 	return nil
 }

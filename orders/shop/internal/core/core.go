@@ -70,8 +70,9 @@ type signals struct {
 func newSignals() *signals {
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	return &signals{
-		Suspects: suspects{sales: make(map[string]int64), Added: signal()}, CheckNow: signal(), Asking: signal(), Handing: signal(), Replaced: signal(),
-		Arrived: signal(), Verifying: signal(),
+		Suspects: suspects{sales: make(map[string]int64), Added: signal()}, CheckNow: signal(), Asking: signal(), Handing: signal(),
+		Replaced: signal(),
+		Arrived:  signal(), Verifying: signal(),
 	}
 }
 
@@ -173,8 +174,8 @@ func (c *clock) Offset() time.Duration {
 	return now.Sub(time.Now().Round(0)) // Round strips the monotonic reading
 }
 
-// Now is the server's time, wrong by at most a round trip. Before the first reading it is the local clock's, which may be wrong by days, and known
-// is false.
+// Now is the server's time, wrong by at most a round trip. Before the first reading it is the local clock's, which may be wrong
+// by days, and known is false.
 func (c *clock) Now() (now time.Time, known bool) {
 	r := c.last.Load()
 	if r == nil {

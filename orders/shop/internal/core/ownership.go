@@ -70,13 +70,16 @@ func (o *Ownership) Err() error {
 	switch {
 	case db.ID == "":
 		if o.Owner != "" {
-			return fmt.Errorf("%w: namespace %s in Redis belongs to database %s, and DATABASE_URL is a database that no installation has used yet: %s",
+			return fmt.Errorf("%w: namespace %s in Redis belongs to database %s, and DATABASE_URL is a database that no installation has used "+
+				"yet: %s",
 				orders.ErrForeign, o.Namespace, o.Owner, remedy)
 		}
 	case db.Namespace != o.Namespace:
-		return fmt.Errorf("%w: the database belongs to namespace %s in Redis, and NAMESPACE is %s: %s", orders.ErrForeign, db.Namespace, o.Namespace, remedy)
+		return fmt.Errorf("%w: the database belongs to namespace %s in Redis, and NAMESPACE is %s: %s", orders.ErrForeign, db.Namespace,
+			o.Namespace, remedy)
 	case !db.Stored.Is(db.Live):
-		return fmt.Errorf("%w: the database is a copy: it is at %s (system identifier/oid), and its original was at %s: %s", orders.ErrForeign, db.Live, db.Stored, remedy)
+		return fmt.Errorf("%w: the database is a copy: it is at %s (system identifier/oid), and its original was at %s: %s", orders.ErrForeign,
+			db.Live, db.Stored, remedy)
 	case o.Owner != "" && !sameIdentity(o.Owner, db.ID):
 		return fmt.Errorf("%w: namespace %s in Redis belongs to database %s, and DATABASE_URL is database %s %s: %s",
 			orders.ErrForeign, o.Namespace, o.Owner, db.ID, db.Stored, remedy)
@@ -84,7 +87,8 @@ func (o *Ownership) Err() error {
 	return nil
 }
 
-const remedy = "set another NAMESPACE, or the right DATABASE_URL and REDIS_URL; after a restore or a move, stop all processes and run tidegate adopt"
+const remedy = "set another NAMESPACE, or the right DATABASE_URL and REDIS_URL; after a restore or a move, stop all processes and run " +
+	"tidegate adopt"
 
 // Adopt makes a database and a namespace in Redis belong together, whatever they belonged to. Processes of both should be stopped.
 func Adopt(ctx context.Context, rdb redis.Cmdable, store storage.Store, namespace string) error {
@@ -144,7 +148,8 @@ func (c *Core) unused(ctx context.Context) error {
 	channel := c.NotificationChannel()
 	subscribers, err := c.Base.PubSubNumSub(ctx, channel).Result()
 	if err == nil && subscribers[channel] > 0 {
-		err = fmt.Errorf("%d processes run in namespace %s, and Redis has lost their database: waiting for them to store it again", subscribers[channel], c.Namespace)
+		err = fmt.Errorf("%d processes run in namespace %s, and Redis has lost their database: waiting for them to store it again",
+			subscribers[channel], c.Namespace)
 	}
 	return Unavailable(err)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// PerTrip is how many commands or scripts are sent in one round trip. Its timeout is meant for one answer: a slow server would never answer a
-// thousand in time, however often they are repeated.
+// PerTrip is how many commands or scripts are sent in one round trip. Its timeout is meant for one answer: a slow server would
+// never answer a thousand in time, however often they are repeated.
 const PerTrip = 100
 
 // FullAtOnce is perTrip for replies with uncommitted orders, of which an item may have thousands.
@@ -18,8 +18,8 @@ const FullAtOnce = 16
 // LoadChunk is how many rows a script, a scan or a statement of a recovery or a verification takes at once.
 const LoadChunk = 1000
 
-// TripTries is how often a round trip is tried where it is one of many, or no request waits. Otherwise a server that is late once in a hundred round
-// trips would never have all items of a large sale.
+// TripTries is how often a round trip is tried where it is one of many, or no request waits. Otherwise a server that is late once
+// in a hundred round trips would never have all items of a large sale.
 const TripTries = 5
 
 // TriesFor returns how often a round trip for a request is tried that asks for n items.
@@ -30,7 +30,8 @@ func TriesFor(n int) int {
 	return 1
 }
 
-// Pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own. What gets no answer may be added and sent again.
+// Pipelined sends what add adds for 0 to n-1, and returns the first error. Each command has its own. What gets no answer may be
+// added and sent again.
 func (c *Core) Pipelined(ctx context.Context, n int, add func(p redis.Pipeliner, i int)) (err error) {
 	tries := TriesFor(n)
 	for from := 0; from < n; from += PerTrip {

@@ -128,8 +128,8 @@ func (h *history) accepted(id orders.ID) (orders.Reservation, bool) {
 	return rec.reservation(), rec.order.ID == id
 }
 
-// acceptedIn returns those of a block that are of a sale, or of all if it is empty, and of epochs before one. next is the number of the next block, or 0 after
-// the last one.
+// acceptedIn returns those of a block that are of a sale, or of all if it is empty, and of epochs before one. next is the number
+// of the next block, or 0 after the last one.
 func (h *history) acceptedIn(number uint64, sale string, before int64) (ids []orders.ID, next uint64) {
 	number = max(number, h.first)
 	if number >= h.first+uint64(len(h.blocks)) {
@@ -163,7 +163,8 @@ func (rec *record) reservation() orders.Reservation {
 	}
 }
 
-var statuses = []orders.Status{orders.StatusAccepted, orders.StatusConfirmed, orders.StatusPaid, orders.StatusCancelled, orders.StatusExpired, orders.StatusRejected}
+var statuses = []orders.Status{orders.StatusAccepted, orders.StatusConfirmed, orders.StatusPaid, orders.StatusCancelled,
+	orders.StatusExpired, orders.StatusRejected}
 
 func (rec *record) append(b []byte, who uint64) []byte {
 	o := &rec.order

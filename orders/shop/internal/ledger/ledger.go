@@ -99,9 +99,11 @@ func (l *Ledger) Enter(sale string, epoch int64) []orders.Reservation {
 	return l.uncommitted(func(r *orders.Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
 }
 
-// Lost returns the committed orders of a sale, or of all if it is empty, in epochs before one that the database lacks, according to statuses: it went back in
-// time. It asks for a block of orders at a time.
-func (l *Ledger) Lost(ctx context.Context, sale string, before int64, statuses func(context.Context, []orders.ID) (map[orders.ID]orders.Status, error)) ([]orders.Reservation, error) {
+// Lost returns the committed orders of a sale, or of all if it is empty, in epochs before one that the database lacks, according
+// to statuses: it went back in time. It asks for a block of orders at a time.
+func (l *Ledger) Lost(
+	ctx context.Context, sale string, before int64, statuses func(context.Context, []orders.ID) (map[orders.ID]orders.Status, error),
+) ([]orders.Reservation, error) {
 	var lost []orders.Reservation
 	for ids, next := l.acceptedIn(0, sale, before); next > 0; ids, next = l.acceptedIn(next, sale, before) {
 		if len(ids) == 0 {

@@ -31,7 +31,8 @@ const gatherFor = 3 * time.Millisecond
 // enqueueTimeout is for one attempt, of two.
 const enqueueTimeout = time.Second
 
-// SweepAge is how old an order in the outbox is when the sweeper takes it. Asynq itself finds a dead worker's tasks after one to two minutes.
+// SweepAge is how old an order in the outbox is when the sweeper takes it. Asynq itself finds a dead worker's tasks after one to
+// two minutes.
 const SweepAge = 5 * time.Second
 
 // Offered is a reservation on its way into the queue.
@@ -159,7 +160,8 @@ func (e *Enqueuer) WatchQueue(ctx context.Context) error {
 			e.Conditions.Clear(orders.CauseQueue)
 			return
 		}
-		e.Conditions.Set(orders.Condition{Cause: orders.CauseQueue, Detail: "the task queue cannot be used; the sweeper commits orders after " + SweepAge.String(), Serves: true, Err: err})
+		e.Conditions.Set(orders.Condition{Cause: orders.CauseQueue,
+			Detail: "the task queue cannot be used; the sweeper commits orders after " + SweepAge.String(), Serves: true, Err: err})
 		if logged != err.Error() {
 			logged = err.Error()
 			e.Logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", SweepAge),

@@ -184,7 +184,8 @@ func (rd *Reader) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while
 	var o orders.Order
 	looked := false
 	err := rd.await(ctx, wait, missedNotifications, changed, func() (bool, error) {
-		if mine, ok := rd.ledger.Accepted(id); ok && !looked && wait > 0 && while == orders.StatusAccepted && rd.JustAccepted(mine) && v.CanRead(&mine) {
+		if mine, ok := rd.ledger.Accepted(id); ok && !looked && wait > 0 && while == orders.StatusAccepted && rd.JustAccepted(mine) &&
+			v.CanRead(&mine) {
 			looked, o = true, mine // its commit is about to be published
 			return false, nil
 		}

@@ -83,7 +83,8 @@ func (r *recovery) reserveLate(ctx context.Context, list []orders.Reservation) (
 	for _, l := range late {
 		ci, ok := r.l.Cached[l.Item]
 		if !ok {
-			return nil, fmt.Errorf("%w: late order %s is of item %s/%s, which is not on sale", orders.ErrUnavailable, r.Shown(l.ID, l.Buyer), l.Sale, l.Item)
+			return nil, fmt.Errorf("%w: late order %s is of item %s/%s, which is not on sale", orders.ErrUnavailable, r.Shown(l.ID, l.Buyer),
+				l.Sale, l.Item)
 		}
 		again, status, err := r.committer.ReserveLateIn(ctx, ci, l, reserve.Mode(r.lead.Token))
 		if err != nil {

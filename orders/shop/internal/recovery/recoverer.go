@@ -61,7 +61,8 @@ type Recoverer struct {
 
 // New returns the part.
 func New(
-	c *core.Core, sales *catalog.Watch, regressions *catalog.Regressions, m *members.Membership, notifier *reading.Notifier, committer *commit.Committer,
+	c *core.Core, sales *catalog.Watch, regressions *catalog.Regressions, m *members.Membership, notifier *reading.Notifier,
+	committer *commit.Committer,
 ) *Recoverer {
 	return &Recoverer{
 		Core: c, sales: sales, regressions: regressions, members: m, notifier: notifier, committer: committer, leading: make(chan struct{}, 1),
@@ -108,8 +109,8 @@ func (rc *Recoverer) RecoverSales(ctx context.Context) error {
 }
 
 // recoverSale makes this process rebuild a sale that Redis lost, or that is damaged in the epoch damaged, or for which the database
-// went back in time. docs/recovery.md numbers the steps. The lock of tryLead only avoids duplicate work: a leader that lost it goes on, and each step is refused if
-// its data is in another epoch than the leader's.
+// went back in time. docs/recovery.md numbers the steps. The lock of tryLead only avoids duplicate work: a leader that lost it
+// goes on, and each step is refused if its data is in another epoch than the leader's.
 func (rc *Recoverer) recoverSale(ctx context.Context, sale string, damaged int64) (raised bool, err error) {
 	_, err = rc.tryLead(ctx, sale, func(ctx context.Context) error {
 		l, err := rc.sales.Reread(ctx, sale)

@@ -143,7 +143,8 @@ func (r *recovery) open(ctx context.Context) error {
 	calls := make([]catalog.Call, len(r.l.Items))
 	for i, ci := range r.l.All() {
 		ci = l.Cached[ci.Item.ID]
-		calls[i] = catalog.Call{Item: ci, Args: append([]any{r.lead.Token, l.Revision, ci.SeenBy(r.Writer), core.ForgetAt(&l.Sale).UnixMilli()}, ci.Settings()...)}
+		calls[i] = catalog.Call{Item: ci, Args: append([]any{r.lead.Token, l.Revision, ci.SeenBy(r.Writer), core.ForgetAt(&l.Sale).UnixMilli()},
+			ci.Settings()...)}
 	}
 	return r.forAll(ctx, lua.Open, calls)
 }

@@ -44,8 +44,8 @@ func (rs *Reserver) reserve(ctx context.Context, c *reserveCall) (catalog.Decisi
 	return d, core.Unavailable(err)
 }
 
-// Run runs the script for a batch and records the results, also for callers that no longer wait. It releases the room of orders that the ledger
-// does not have.
+// Run runs the script for a batch and records the results, also for callers that no longer wait. It releases the room of orders
+// that the ledger does not have.
 func (c *reserveCall) Run(ctx context.Context, batched []*batch.Call[catalog.Request, catalog.Decision]) {
 	rs, calls := c.a.reserver, make([]*reserveCall, len(batched))
 	for i := range batched {

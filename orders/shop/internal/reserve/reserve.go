@@ -292,7 +292,8 @@ func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, erro
 	}
 	o, err := a.reserver.reader.Stored(ctx, id)
 	if errors.Is(err, orders.ErrUnknownOrder) {
-		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", a.reserver.Shown(id, a.wanted.Buyer).String()))
+		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed",
+			slog.String("order_id", a.reserver.Shown(id, a.wanted.Buyer).String()))
 		return orders.Outcome{}, fmt.Errorf("%w: the order is nowhere", orders.ErrUnavailable)
 	} else if err != nil {
 		return orders.Outcome{}, err

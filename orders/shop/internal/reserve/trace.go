@@ -18,7 +18,8 @@ func (a *Attempt) trace(ctx context.Context, mode Mode) (context.Context, trace.
 	if mode == modeRepeat {
 		name = "replay"
 	}
-	return a.reserver.Tracer.Start(ctx, name, trace.WithAttributes(core.AttrSale.String(a.cachedItem.Sale.ID), core.AttrItem.String(a.cachedItem.Item.ID)))
+	return a.reserver.Tracer.Start(ctx, name,
+		trace.WithAttributes(core.AttrSale.String(a.cachedItem.Sale.ID), core.AttrItem.String(a.cachedItem.Item.ID)))
 }
 
 func (rs *Reserver) endReserve(span trace.Span, out *orders.Outcome, err error) {
