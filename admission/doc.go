@@ -24,8 +24,9 @@
 //
 //   - Each algorithm states its guarantee. [store.SlidingLog] is exact: no span of a window's length, wherever it begins, holds more
 //     admitted units than the limit.
-//   - All or nothing: a request is counted in every window of every matching rule above the first direct one, or in none. Denied requests are not counted, so
-//     waiting for RetryAfter is enough, however often the caller retries before. Rules with `count_rejected` are the exception.
+//   - All or nothing: a request is counted in every window of every matching rule above the first direct one, or in none. Denied
+//     requests are not counted, so waiting for RetryAfter is enough, however often the caller retries before. Rules with
+//     `count_rejected` are the exception.
 //   - One clock: the store's. With Redis that is Redis' own TIME, read in the script that counts. For calendar windows this process
 //     supplies the zone and the store the time.
 //   - Once: a request with an ID is charged once and refunded once, however often it is sent within a minute.

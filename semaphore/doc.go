@@ -40,9 +40,11 @@
 //
 //   - The total weight held never exceeds the limit. A holder is a lease in Redis that has not ended, and the holders are recorded only
 //     once, in a sorted set. There is no separate counter that could drift.
-//   - Permits are granted in the order in which the requests reached Redis. The waiters of a process without a heartbeat for two seconds are
-//     skipped, and join the queue again when the process is back. This also happens after Redis itself has stalled for that long.
-//   - A waiter for several semaphores is not overtaken in any of them: while one is full, or has limit 0, later waiters in the others wait too.
+//   - Permits are granted in the order in which the requests reached Redis. The waiters of a process without a heartbeat for two
+//     seconds are skipped, and join the queue again when the process is back. This also happens after Redis itself has stalled
+//     for that long.
+//   - A waiter for several semaphores is not overtaken in any of them: while one is full, or has limit 0, later waiters in the others
+//     wait too.
 //   - All operations are idempotent. A permit is released by its own key and token, so a late release cannot affect another permit.
 //   - Tokens increase: each is larger than all earlier ones in all semaphores of the permit.
 //

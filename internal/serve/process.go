@@ -79,8 +79,8 @@ type Process struct {
 
 // Run serves until ctx ends or a part fails. Then it shuts down in this order, one step after the other, all within Shutdown:
 //
-//  1. readyz answers 503, waits are answered, and the answer to each request that arrives then closes its connection; after Linger the listeners close, and after another
-//     Linger the connections that no request came over; requests in flight are answered
+//  1. readyz answers 503, waits are answered, and the answer to each request that arrives then closes its connection; after Linger the
+//     listeners close, and after another Linger the connections that no request came over; requests in flight are answered
 //  2. accepted orders in memory are committed; if the queue does not outlive the process, all queued ones too
 //  3. the tasks of Worker end or are requeued
 //  4. the remaining parts stop: the service, whose tasks end or are requeued, the rules' reload, timers
