@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tidegate/tidegate/orders"
@@ -36,4 +37,12 @@ func (s *Store) Damage(change func(*storetest.Rows)) {
 		st.payments.put(p.Reference, p)
 	}
 	st.events = rows.Events
+}
+
+// State returns all rows as text.
+func (c *Copy) State() string {
+	st := *c.state
+	return fmt.Sprintf("%v %v %v %v %v %v %v %v %v %v %v %v %v %v %v", st.idKey, st.installation, st.revision, st.number, st.seq,
+		st.sales.rows, st.identities, st.unpaid.keys, st.owners.rows, st.events, st.payments.rows, st.returns.rows,
+		st.letters.rows, st.processes.rows, st.acks)
 }

@@ -25,9 +25,11 @@ type Faults struct {
 	// orders.ErrUnavailable. After SerializationFailure and DeadlockDetected a transaction is repeated up to three times, and Around called
 	// each time. Lead calls it to take the lock.
 	Around func(ctx context.Context, op Op, do func() error) error
-	// Refuse reports whether a constraint of the database refuses an order, so that Commit returns orders.ErrPoison. It must not use the store.
+	// Refuse reports whether a constraint of the database refuses an order, so that Commit returns orders.ErrPoison. It must not use the
+	// store.
 	Refuse func(*orders.Reservation) bool
-	// Locked reports whether another transaction has locked an order, so that Pay, Cancel and Expire leave it out. It must not use the store.
+	// Locked reports whether another transaction has locked an order, so that Pay, Cancel and Expire leave it out. It must not use the
+	// store.
 	Locked func(orders.ID) bool
 }
 

@@ -64,7 +64,8 @@ func (db *database) list(sale string, epoch int64) liveness.ProcessList {
 	for name, p := range db.state.processes.all() {
 		_, acknowledged := db.state.acks[ack{sale, epoch, name}]
 		list.Members = append(list.Members, liveness.Member{
-			Process: name, Pulse: p.pulse(), Acknowledged: acknowledged, Commits: p.self.Commits, Host: p.self.Host, Program: p.self.Program,
+			Process: name, Pulse: p.pulse(), Acknowledged: acknowledged,
+			Commits: p.self.Commits, Host: p.self.Host, Program: p.self.Program,
 		})
 	}
 	return list
