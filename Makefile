@@ -60,7 +60,7 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 lint: ## static checks
 	go mod tidy -diff
 	CGO_ENABLED=0 go list -deps -f '{{""}}' ./cmd/...
-	GOOS=wasip1 GOARCH=wasm go build ./orders ./orders/shop ./waitingroom ./semaphore ./admission ./login # no part of them needs a process of its own
+	GOOS=wasip1 GOARCH=wasm go build ./orders ./orders/shop ./orders/memory ./waitingroom ./semaphore ./admission ./login # no part of them needs a process of its own
 	! grep -rnE --include='*.js' --include='*.html' --exclude='*.min.js' --exclude-dir=uplot '(inner|outer|insertAdjacent)HTML|HTMLUnsafe|srcdoc|document\.write|createContextualFragment|parseFromString|\beval\(|new Function' . # shops with require-trusted-types-for 'script' could not embed it
 	! grep -rnwE --include='*.go' --include='*.lua' --exclude='*_test.go' --exclude-dir=testdata '[Tt]old|[Hh]eard|[Uu]nheard|[Nn]obody|[Ss]ays|[Ss]aid|[Kk]nows|Because|[Pp]atience|[Cc]alm|[Bb]ulletin|[Pp]atrol|[Mm]ark|Deafen|sayCome|sayAgain' . | grep -v '"postgres", "nobody"' # riddles; plain words are states, describes, has, receives, no process, timeout. Unix has a user nobody
 	$(LINT) config verify

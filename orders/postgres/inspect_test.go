@@ -9,10 +9,10 @@ import (
 )
 
 func TestInspect(t *testing.T) {
-	storetest.RunInspect(t, func(t *testing.T) (storage.Store, func(string)) {
+	storetest.RunInspect(t, func(t *testing.T) (storage.Store, func(storetest.Damage)) {
 		pool := open(t)
-		return postgres.New(pool), func(statement string) {
-			if _, err := pool.Exec(t.Context(), `ALTER TABLE order_events DISABLE TRIGGER USER; `+statement); err != nil {
+		return postgres.New(pool), func(d storetest.Damage) {
+			if _, err := pool.Exec(t.Context(), `ALTER TABLE order_events DISABLE TRIGGER USER; `+d.SQL); err != nil {
 				t.Fatal(err)
 			}
 		}

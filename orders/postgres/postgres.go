@@ -140,12 +140,5 @@ func (s *Store) inTx(ctx context.Context, op string, fn func(pgx.Tx) error) erro
 // wrap classifies errors by their SQLSTATE.
 func wrap(op string, err error) error {
 	var pg *pgconn.PgError
-	refused := false
-	if errors.As(err, &pg) && len(pg.Code) == 5 {
-		switch pg.Code[:2] {
-		case "22", "23", "P0": // data exception, integrity violation, raised by a trigger
-			refused = true
-		}
-	}
-	return storage.Error("postgres: "+op, err, refused)
+	return storage.Error("postgres: "+op, err, errors.As(err, &pg) && storage.Refused(pg.Code))
 }

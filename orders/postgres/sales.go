@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidegate/tidegate/orders/internal/sqlstore"
 	"github.com/tidegate/tidegate/orders/internal/storage"
@@ -16,9 +17,9 @@ func (s *Store) Differing(ctx context.Context, known *storage.KnownSales) ([]str
 	err := s.db.One(ctx, `
 		SELECT encode(sha256(convert_to(coalesce(string_agg(sale || ' ' || revision || ' ' || epoch_token, ',' ORDER BY sale COLLATE "C"), ''), 'UTF8')), 'hex'),
 		       {standby}
-		FROM sales WHERE `+sqlstore.Recent, []any{&fingerprint, &standby}, sqlstore.LongAgo())
+		FROM sales WHERE `+sqlstore.Recent, []any{&fingerprint, &standby}, storage.LongAgo(time.Now()))
 	if err == nil && standby {
-		err = sqlstore.ErrStandby
+		err = storage.ErrStandby
 	}
 	if err != nil || fingerprint == known.Fingerprint {
 		return nil, wrap("sales", err)

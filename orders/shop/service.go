@@ -123,7 +123,8 @@ type Service struct {
 }
 
 type (
-	// A Store is the database: postgres.New of package orders/postgres, or sqlite.New of package orders/sqlite.
+	// A Store is the database: postgres.New of package orders/postgres, sqlite.New of package orders/sqlite, or memory.New of package
+	// orders/memory.
 	Store = storage.Store
 	// A Queue takes tasks to workers: asynqueue.New of package orders/asynqueue.
 	Queue = tasks.Queue

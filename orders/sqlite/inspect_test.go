@@ -14,10 +14,10 @@ import (
 )
 
 func TestInspect(t *testing.T) {
-	storetest.RunInspect(t, func(t *testing.T) (storage.Store, func(string)) {
+	storetest.RunInspect(t, func(t *testing.T) (storage.Store, func(storetest.Damage)) {
 		db := databases.OpenSQLite(t)
-		return sqlite.New(db), func(statement string) {
-			if _, err := db.ExecContext(t.Context(), `DROP TRIGGER order_events_stay; DROP TRIGGER order_events_are_final; `+statement); err != nil {
+		return sqlite.New(db), func(d storetest.Damage) {
+			if _, err := db.ExecContext(t.Context(), `DROP TRIGGER order_events_stay; DROP TRIGGER order_events_are_final; `+d.SQL); err != nil {
 				t.Fatal(err)
 			}
 		}

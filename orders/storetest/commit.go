@@ -51,6 +51,9 @@ func testTaken(t *testing.T, b *bench) {
 	second.Units = []int{5, 3}
 	b.want(b.commit(second), []storage.Verdict{confirmed}, "on other units, the third not having been kept")
 	b.want(b.order(first.ID).Units, []int{1, 2}, "the owner keeps its units")
+	above, unknown := b.reservation(100, 101), b.reservation(6)
+	unknown.Item = "belt"
+	b.want(b.commit(above, unknown), []storage.Verdict{{Taken: []int{101}}, {Taken: []int{6}}}, "above the stock, or of no item")
 }
 
 func testDuplicate(_ *testing.T, b *bench) {

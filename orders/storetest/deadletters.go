@@ -62,6 +62,10 @@ func testDeadLetterThatWasCommitted(t *testing.T, b *bench) {
 	r := b.reservation(1)
 	b.must(b.AddDeadLetter(t.Context(), r, "refused"))
 	b.commit(r)
+	b.want(b.order(r.ID).Status, orders.StatusConfirmed, "status")
+	found, err := b.Statuses(t.Context(), []orders.ID{r.ID})
+	b.must(err)
+	b.want(found, map[orders.ID]orders.Status{r.ID: orders.StatusConfirmed}, "statuses")
 	count := 0
 	b.must(b.Holdings(t.Context(), "spring", func(h storage.Holding) error {
 		count++

@@ -27,10 +27,16 @@ func testSales(t *testing.T, b *bench) {
 	b.want(created || len(added) > 0, false, "created again")
 
 	def.Items[1].Stock, def.Items[1].QuotaPerBuyer, def.EndsAt, def.Hold = 9, 3, def.EndsAt.Add(time.Hour), 0
-	def.Items = append(def.Items, orders.Item{ID: "belt", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1})
+	belt := orders.Item{ID: "belt", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}
+	copied := belt // of another database, which had set these
+	copied.Number, copied.HighestQuota, copied.Room = sale.Items[0].Number, 9, "queue"
+	def.Items = append(def.Items, copied)
 	grown, _, added, err := b.PutSale(t.Context(), def)
 	b.must(err)
 	b.want(added, []string{"belt"}, "added")
+	belt.Number, belt.HighestQuota = grown.Items[2].Number, 1
+	b.want(grown.Items[2], belt, "new item")
+	b.want(belt.Number > sale.Items[1].Number, true, "a number of its own")
 	if grown.Revision <= sale.Revision || grown.Epoch != sale.Epoch || !slices.Equal(grown.Salt, sale.Salt) {
 		t.Fatalf("changed sale %+v, before %+v", grown, sale)
 	}

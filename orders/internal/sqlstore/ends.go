@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/storage"
@@ -22,7 +21,7 @@ func Captured(ctx context.Context, c sqldb.Conn, id orders.ID, reference string)
 	case errors.Is(err, sql.ErrNoRows):
 		return p, false, nil
 	case err == nil && recorded != id:
-		err = failure.New(orders.ErrConflict, "reference %q is of another order", reference)
+		err = storage.OtherOrders(reference)
 	}
 	return p, err == nil, err
 }

@@ -46,7 +46,9 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 			status orders.Status
 		)
 		err := row.Scan((*[16]byte)(&id), &status)
-		found[id] = status
+		if _, ok := found[id]; !ok || status != orders.StatusAccepted { // as in Committed
+			found[id] = status
+		}
 		return err
 	}, UUIDs(ids))
 	return found, s.wrap("statuses", err)

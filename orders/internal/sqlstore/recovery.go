@@ -3,9 +3,7 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
-	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/storage"
@@ -16,7 +14,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead storage.Lead) e
 	n, err := s.db.Exec(ctx, `UPDATE sales SET epoch = $3, epoch_token = $4, revision = {next revision} WHERE sale = $1 AND epoch = $2`,
 		lead.Sale, seen, lead.Epoch, lead.Token)
 	if err == nil && n == 0 {
-		err = failure.New(orders.ErrConflict, "sale %s is not in epoch %d any more", lead.Sale, seen)
+		err = storage.EpochMoved(lead.Sale, seen)
 	}
 	return s.wrap("raise epoch", err)
 }
@@ -30,7 +28,7 @@ func RaiseFloor(ctx context.Context, s *Store, lead storage.Lead, after func(sql
 		case err != nil:
 			return err
 		case n == 0:
-			return over(lead)
+			return storage.EpochOver(lead)
 		}
 		return after(tx)
 	})
@@ -42,14 +40,9 @@ func Leads(ctx context.Context, s *Store, lead storage.Lead) error {
 	err := s.db.One(ctx, `SELECT EXISTS (SELECT 1 FROM sales WHERE sale = $1 AND epoch = $2 AND epoch_token = $3)`, []any{&leads},
 		lead.Sale, lead.Epoch, lead.Token)
 	if err == nil && !leads {
-		err = over(lead)
+		err = storage.EpochOver(lead)
 	}
 	return s.wrap("hand-over", err)
-}
-
-// over returns the error for an epoch that is over.
-func over(lead storage.Lead) error {
-	return failure.New(orders.ErrConflict, "epoch %d of sale %s is over, or another leader's", lead.Epoch, lead.Sale)
 }
 
 // AddLate stores late orders, and then runs after in the same transaction.
@@ -93,10 +86,6 @@ func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
 	return s.wrap("delete late orders", err)
 }
 
-// ErrStandby means that a pooler has moved on to a server that may be behind. What is read there is no sign that the database
-// went back in time.
-var ErrStandby = errors.New("the server is a standby")
-
 // Newest reads the end of the index, and looks for the event seen.
 func (s *Store) Newest(ctx context.Context, seen storage.LastEvent) (newest storage.LastEvent, there bool, err error) {
 	var standby bool
@@ -106,7 +95,7 @@ func (s *Store) Newest(ctx context.Context, seen storage.LastEvent) (newest stor
 		FROM (VALUES (1)) AS one LEFT JOIN (SELECT seq, order_id FROM order_events ORDER BY seq DESC LIMIT 1) AS e ON true`,
 		[]any{&standby, &newest.Seq, (*[16]byte)(&newest.Order), &there}, seen.Seq, [16]byte(seen.Order))
 	if err == nil && standby {
-		err = ErrStandby
+		err = storage.ErrStandby
 	}
 	return newest, there, s.wrap("newest event", err)
 }

@@ -8,17 +8,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/failure"
 	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/storage"
 )
 
-// Recent is the condition for sales that ended after LongAgo, its first argument.
+// Recent is the condition for sales that ended after storage.LongAgo, its first argument.
 const Recent = `ends_at > $1`
-
-// LongAgo is when sales ended that are not read any more.
-func LongAgo() time.Time { return time.Now().AddDate(0, 0, -400) }
 
 // Differing lists the sales each time. A store with a network in between compares fingerprints first.
 func (s *Store) Differing(ctx context.Context, known *storage.KnownSales) ([]string, error) {
@@ -26,7 +22,7 @@ func (s *Store) Differing(ctx context.Context, known *storage.KnownSales) ([]str
 		func(row sqldb.Row) (v storage.SaleVersion, err error) {
 			err = row.Scan(&v.Sale, &v.Revision, &v.EpochToken)
 			return v, err
-		}, LongAgo())
+		}, storage.LongAgo(time.Now()))
 	if err != nil {
 		return nil, s.wrap("sales", err)
 	}
@@ -35,7 +31,7 @@ func (s *Store) Differing(ctx context.Context, known *storage.KnownSales) ([]str
 
 // Sales returns those of the named sales that ended less than 400 days ago, by name.
 func (s *Store) Sales(ctx context.Context, names []string) ([]orders.Sale, error) {
-	sales, err := readSales(ctx, s.db.Conn, Recent+` AND sale {in $2}`, LongAgo(), names)
+	sales, err := readSales(ctx, s.db.Conn, Recent+` AND sale {in $2}`, storage.LongAgo(time.Now()), names)
 	return sales, s.wrap("sales", err)
 }
 
@@ -161,7 +157,7 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 		case err != nil || at == to:
 			return err
 		case at == orders.SwitchClosed:
-			return failure.New(orders.ErrConflict, "sale %s is closed for good", sale)
+			return storage.SwitchFinal(sale)
 		}
 		_, err = tx.Exec(ctx, `UPDATE sales SET switch = $2, revision = {next revision} WHERE sale = $1`, sale, to)
 		return err
@@ -180,7 +176,7 @@ func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error 
 			if err := tx.One(ctx, `SELECT room FROM items WHERE sale = $1 AND item = $2`, []any{&room}, sale, item); err != nil {
 				return err
 			}
-			return failure.New(orders.ErrConflict, "item %s/%s has the waiting room %s", sale, item, room)
+			return storage.OtherRoom(sale, item, room)
 		}
 		_, err = tx.Exec(ctx, `UPDATE sales SET revision = {next revision} WHERE sale = $1`, sale)
 		return err

@@ -44,7 +44,7 @@ func NewKnownSales(versions []SaleVersion) *KnownSales {
 	return k
 }
 
-// Differing returns the names of the sales of which stored has another version, that only stored has, or that it lacks.
+// Differing returns the names of the sales of which stored has another version, that only stored has, or that it lacks, sorted.
 func (k *KnownSales) Differing(stored []SaleVersion) []string {
 	var names []string
 	there := make(map[string]bool, len(stored))
@@ -59,5 +59,6 @@ func (k *KnownSales) Differing(stored []SaleVersion) []string {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }

@@ -1,5 +1,5 @@
-// Package storage is what a service of orders needs of a database: Store, which packages postgres and sqlite implement, and what
-// it takes and returns.
+// Package storage is what a service of orders needs of a database: Store, which packages postgres, sqlite and memory implement,
+// and what it takes and returns.
 package storage
 
 import (
@@ -65,6 +65,9 @@ type Filter struct {
 	After     orders.ID     // exclusive
 	Limit     int
 }
+
+// LongAgo is when sales ended that are not read any more.
+func LongAgo(now time.Time) time.Time { return now.AddDate(0, 0, -400) }
 
 // Store is the database. Its methods return ErrUnavailable, wrapped, when the database did not answer, and ErrUnknownSale,
 // ErrUnknownOrder or ErrConflict where that is the result. Commit returns ErrPoison for rows that no retry will store. It is
