@@ -74,8 +74,10 @@ type Verdict struct {
 
 // conclude combines the verdicts into a decision. The request has been charged if and only if the decision admits it.
 func conclude(set *rules.Set, verdicts []Verdict) Decision {
-	d := Decision{Admitted: true, Action: rules.Allow, Limit: rules.Unlimited, Remaining: rules.Unlimited, Rules: verdicts,
-		Version: set.Version()}
+	d := Decision{
+		Admitted: true, Action: rules.Allow, Limit: rules.Unlimited, Remaining: rules.Unlimited, Rules: verdicts,
+		Version: set.Version(),
+	}
 	var decisive *Verdict
 	for i := range verdicts {
 		v := &verdicts[i]

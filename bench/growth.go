@@ -89,8 +89,10 @@ func (r *run) growth(ctx context.Context) error {
 	}
 	admitted, sum := func(t orderTurn) float64 { return t.Admitted }, func(t orderTurn) float64 { return t.Sum }
 	for i, g := range settings {
-		cells := []string{g.name, whole(median(of(i, admitted))), quotient(of(i, admitted), of(0, admitted)),
-			whole(median(of(i, func(t orderTurn) float64 { return t.Committed })))}
+		cells := []string{
+			g.name, whole(median(of(i, admitted))), quotient(of(i, admitted), of(0, admitted)),
+			whole(median(of(i, func(t orderTurn) float64 { return t.Committed }))),
+		}
 		for _, process := range []string{"API", "worker", "Redis", "Postgres"} {
 			cells = append(cells, whole(median(of(i, func(t orderTurn) float64 { return t.CPU[process] }))))
 		}

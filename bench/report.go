@@ -66,8 +66,10 @@ var peers = []string{
 
 // preface prints what was measured, and on which machine and versions.
 func (r *run) preface(ctx context.Context) {
-	r.report = report{Date: time.Now().UTC().Truncate(time.Second), Commit: commit(ctx, r.root), Machine: thisMachine(),
-		Suites: map[string]any{}}
+	r.report = report{
+		Date: time.Now().UTC().Truncate(time.Second), Commit: commit(ctx, r.root), Machine: thisMachine(),
+		Suites: map[string]any{},
+	}
 	v := map[string]string{"Go": strings.TrimPrefix(runtime.Version(), "go"), "Redis": r.redis.version(ctx)}
 	if out, err := exec.CommandContext(ctx, "postgres", "--version").Output(); err == nil {
 		v["Postgres"] = strings.TrimSpace(string(out))
@@ -118,6 +120,8 @@ func thisMachine() machine {
 		return "unknown"
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return machine{field("/proc/cpuinfo", "model name"), runtime.NumCPU(), field("/proc/meminfo", "MemTotal"),
-		strings.TrimSpace(string(kernel))}
+	return machine{
+		field("/proc/cpuinfo", "model name"), runtime.NumCPU(), field("/proc/meminfo", "MemTotal"),
+		strings.TrimSpace(string(kernel)),
+	}
 }

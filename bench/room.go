@@ -95,7 +95,8 @@ func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string)
 	}
 	tokens := make([]string, r.size.visitors)
 	send := func(call string, want int, n int64, request func(i int64) []byte,
-		answered func(i int64, a crowd.Answer, at time.Time)) (roomCall, error) {
+		answered func(i int64, a crowd.Answer, at time.Time),
+	) (roomCall, error) {
 		c := &crowd.Crowd{Addrs: running.Addrs(), Connections: roomConnections, Request: request, Answered: answered}
 		res := c.Exactly(ctx, n)
 		if res.Statuses[want] != n {

@@ -28,8 +28,10 @@ const (
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseCommits, CauseRegress, CauseSales, CauseEviction,
-	CauseClocks, CauseSchema, CauseForeign, CauseQueue}
+var Causes = []Cause{
+	CauseRedis, CauseDatabase, CauseLoading, CauseLease, CauseCommits, CauseRegress, CauseSales, CauseEviction,
+	CauseClocks, CauseSchema, CauseForeign, CauseQueue,
+}
 
 // Error returns the cause, and the server's error or the detail.
 func (c *Condition) Error() string {

@@ -35,13 +35,15 @@ func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 	if err := def.check(); err != nil {
 		return nil, err
 	}
-	set, err := NewSet(rdb, SetOptions{Namespace: opts.Namespace, Holder: opts.Holder,
+	set, err := NewSet(rdb, SetOptions{
+		Namespace: opts.Namespace, Holder: opts.Holder,
 		Lookup: func(_ context.Context, asked string) (Definition, error) {
 			if asked != name {
 				return Definition{}, ErrUnknown
 			}
 			return def, nil
-		}})
+		},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -82,8 +82,10 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
-	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, shards: map[string]weak.Pointer[shard]{}, seen: map[string]lease{},
-		wants: make(chan struct{}, 1)}
+	s := &Set{
+		rdb: rdb, opts: opts, process: random(), sharded: sharded, shards: map[string]weak.Pointer[shard]{}, seen: map[string]lease{},
+		wants: make(chan struct{}, 1),
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -33,8 +33,10 @@ func (r *room) publicBeacon() *Beacon {
 	if !r.listed() {
 		round = draw.RoundFor(r.def.StartsAt, r.def.StartsAt)
 	}
-	return &Beacon{Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round),
-		Signature: r.saved.Beacon.Signature}
+	return &Beacon{
+		Network: drand.Quicknet.Name, Chain: drand.Quicknet.Chain, Round: round, At: drand.Quicknet.TimeOf(round),
+		Signature: r.saved.Beacon.Signature,
+	}
 }
 
 // SetBeacon gives a room the signature, in hexadecimal, of the round that its draw waits for. It returns an ErrInvalid if it is

@@ -32,8 +32,10 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	fresh := &room{def: d, saved: store.Saved{Secret: hex.EncodeToString(secret), Salt: rand.Text(), Commit: draw.Commitment(secret),
-		Lanes: newLanes(&d)}}
+	fresh := &room{def: d, saved: store.Saved{
+		Secret: hex.EncodeToString(secret), Salt: rand.Text(), Commit: draw.Commitment(secret),
+		Lanes: newLanes(&d),
+	}}
 	var stored *room
 	err = s.store.InTx(ctx, func(tx store.Conn) error {
 		if created, err = tx.Insert(ctx, fresh.row()); err != nil || created {

@@ -59,8 +59,10 @@ func (s *Service) parseToken(room, token string) (*store.Place, bool) {
 // same until the visitor's time is changed by a hold.
 func (s *Service) Pass(p Place) (string, error) {
 	id := passID(p.Room, p.Number)
-	claims := PassClaims{Claims: jwt.Claims{Issuer: Issuer, Subject: cmp.Or(p.User, id), ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)},
-		Use: pass.UseAccess}
+	claims := PassClaims{
+		Claims: jwt.Claims{Issuer: Issuer, Subject: cmp.Or(p.User, id), ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)},
+		Use:    pass.UseAccess,
+	}
 	if p.User == id { // it would read as the pass of somebody unknown
 		claims.User = p.User
 	}

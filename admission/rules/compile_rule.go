@@ -26,7 +26,8 @@ func (c *compiler) rule(n *rulesfile.Node) (rule, error) {
 	d.line, d.cost = n.Line(), 1
 	err := n.Fields("a rule",
 		rulesfile.Into("name", &d.Name, func(n *rulesfile.Node) (string,
-			error) {
+			error,
+		) {
 			return n.Word("name", ruleName, names.Length+" of a-z 0-9 -")
 		}),
 		rulesfile.Into("match", &d.match, c.match),

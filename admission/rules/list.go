@@ -61,11 +61,15 @@ func parseList(file, name string, src []byte) (*valueList, error) {
 	}
 	switch {
 	case lines.Err() != nil:
-		return nil, &Error{File: file, Line: at, Column: 1,
-			Problem: fmt.Sprintf("the line is too long, a value should have at most %d bytes", maxValue)}
+		return nil, &Error{
+			File: file, Line: at, Column: 1,
+			Problem: fmt.Sprintf("the line is too long, a value should have at most %d bytes", maxValue),
+		}
 	case values > maxList:
-		return nil, &Error{File: file, Line: over, Column: 1,
-			Problem: fmt.Sprintf("list %s has %d values, it should have at most %d", name, values, maxList)}
+		return nil, &Error{
+			File: file, Line: over, Column: 1,
+			Problem: fmt.Sprintf("list %s has %d values, it should have at most %d", name, values, maxList),
+		}
 	}
 	return l, nil
 }

@@ -81,8 +81,10 @@ func (r *Set) Reloadable(load func() (*Set, error), files ...string) *Set {
 func (r *Set) emptied(old *Set) error {
 	for name, l := range r.lists {
 		if was := old.lists[name]; l.blankFile != "" && was != nil && !was.none() {
-			return &Error{File: l.blankFile, Line: 1, Column: 1,
-				Problem: "the file of list " + name + ` has become empty; one that should hold nothing has a comment, such as "# none"`}
+			return &Error{
+				File: l.blankFile, Line: 1, Column: 1,
+				Problem: "the file of list " + name + ` has become empty; one that should hold nothing has a comment, such as "# none"`,
+			}
 		}
 	}
 	return nil

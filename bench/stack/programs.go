@@ -305,8 +305,10 @@ func StartBare(ctx context.Context, programs, kind string) (*Process, error) {
 
 // Embedded returns a stack with this project's embedded server, from the programs of st.
 func (st *Stack) Embedded() *Stack {
-	return &Stack{Name: st.Name + ", embedded", own: true, programs: st.programs, start: startEmbedded, order: orderTidegate,
-		offer: offerTidegate}
+	return &Stack{
+		Name: st.Name + ", embedded", own: true, programs: st.programs, start: startEmbedded, order: orderTidegate,
+		offer: offerTidegate,
+	}
 }
 
 func startEmbedded(st *Stack, ctx context.Context, _ *Servers, o Options) (*Running, error) {

@@ -115,8 +115,10 @@ func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
 	s.turns++
 	name := fmt.Sprintf("turn_%d", s.turns)
 	// Flush the pages written in the last turn, so that the next one does not pay for them.
-	for _, sql := range []string{fmt.Sprintf("DROP DATABASE IF EXISTS turn_%d WITH (FORCE)", s.turns-1), "CREATE DATABASE " + name,
-		"CHECKPOINT"} {
+	for _, sql := range []string{
+		fmt.Sprintf("DROP DATABASE IF EXISTS turn_%d WITH (FORCE)", s.turns-1), "CREATE DATABASE " + name,
+		"CHECKPOINT",
+	} {
 		if _, err := s.admin.Exec(ctx, sql); err != nil {
 			return "", err
 		}

@@ -37,8 +37,11 @@ func (a *internalAPI) addFlags(cmd *cobra.Command) {
 // token returns the token to send, and where it was set. INTERNAL_TOKEN is the token that a server requires: in the environment
 // of a server, such as its container, commands need no other.
 func (a *internalAPI) token() (token, from string) {
-	for _, t := range [][2]string{{a.flag, "--token"}, {a.getenv("TIDEGATE_TOKEN"), "TIDEGATE_TOKEN"},
-		{a.getenv("INTERNAL_TOKEN"), "INTERNAL_TOKEN"}} {
+	for _, t := range [][2]string{
+		{a.flag, "--token"},
+		{a.getenv("TIDEGATE_TOKEN"), "TIDEGATE_TOKEN"},
+		{a.getenv("INTERNAL_TOKEN"), "INTERNAL_TOKEN"},
+	} {
 		if t[0] != "" {
 			return t[0], t[1]
 		}

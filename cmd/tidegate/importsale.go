@@ -188,8 +188,10 @@ func (it *importedItem) problem() string {
 	if it.Stock == nil {
 		return "stock is missing"
 	}
-	set := sales.ItemDefinition{Item: it.Item,
-		ItemSettings: sales.ItemSettings{QuotaPerBuyer: orders.DefaultQuota, InFlightMax: orders.DefaultInFlight}}
+	set := sales.ItemDefinition{
+		Item:         it.Item,
+		ItemSettings: sales.ItemSettings{QuotaPerBuyer: orders.DefaultQuota, InFlightMax: orders.DefaultInFlight},
+	}
 	it.apply(&set)
 	if set.QuotaPerBuyer == 0 || set.InFlightMax == 0 { // to Go they are the defaults
 		return "quota_per_buyer and in_flight_max must be 1 or more"

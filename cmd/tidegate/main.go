@@ -45,10 +45,14 @@ func program(getenv func(string) string) *cobra.Command {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Sales:", []*cobra.Command{topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), roomsCommand(getenv),
-			verifyCommand(getenv), auditCommand(getenv), reportCommand(getenv)}},
-		{"Limits:", []*cobra.Command{rulesCommand(getenv), explainCommand(getenv), bansCommand(getenv), loginsCommand(getenv),
-			semaphoresCommand(getenv)}},
+		{"Sales:", []*cobra.Command{
+			topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), roomsCommand(getenv),
+			verifyCommand(getenv), auditCommand(getenv), reportCommand(getenv),
+		}},
+		{"Limits:", []*cobra.Command{
+			rulesCommand(getenv), explainCommand(getenv), bansCommand(getenv), loginsCommand(getenv),
+			semaphoresCommand(getenv),
+		}},
 		{"Trials:", []*cobra.Command{demoCommand(), rehearseCommand(getenv), withCommand()}},
 		{"Installation:", []*cobra.Command{doctorCommand(getenv), migrateCommand(getenv), adoptCommand(getenv), healthCommand()}},
 	} {
@@ -87,8 +91,10 @@ func (i interrupted) ExitStatus() int { return 128 + int(i.by) }
 func (i interrupted) Unwrap() error { return i.error }
 
 // judging lists the commands that judge something. As with diff and grep, their exit status is 1 for a finding, and 2 for other errors.
-var judging = []string{"verify", "rooms verify", "rooms verify-draw", "rules check", "rules diff", "rules test", "doctor", "rehearse",
-	"demo"}
+var judging = []string{
+	"verify", "rooms verify", "rooms verify-draw", "rules check", "rules diff", "rules test", "doctor", "rehearse",
+	"demo",
+}
 
 // A finding is the error of a command that has judged something, with a bad result.
 type finding struct{ error }

@@ -15,8 +15,10 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at",
-	"pay_before"}
+var orderColumns = []string{
+	"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at",
+	"pay_before",
+}
 
 func ordersCommand(getenv func(string) string) *cobra.Command {
 	only := url.Values{} // query of list

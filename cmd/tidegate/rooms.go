@@ -231,8 +231,10 @@ func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, err
 		Sale: d.sale, Item: d.item, Mode: waitingroom.Mode(d.mode), GatherAt: &gather, StartsAt: starts, Capacity: d.capacity, RatePerMin: d.rate,
 		ClaimMS: d.claim.Milliseconds(), PassMS: d.pass.Milliseconds(), Bound: waitingroom.Bound(d.bound), RequiresUser: new(!d.anonymous),
 		Captcha: d.captcha,
-		Beacon:  d.beacon, Lanes: lanes, PageView: rooms.PageView{Title: d.title, Shop: d.shop, LogoURL: d.logo, ContinueURL: d.onward,
-			SignInURL: d.signIn},
+		Beacon:  d.beacon, Lanes: lanes, PageView: rooms.PageView{
+			Title: d.title, Shop: d.shop, LogoURL: d.logo, ContinueURL: d.onward,
+			SignInURL: d.signIn,
+		},
 	}, nil
 }
 

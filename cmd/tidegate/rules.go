@@ -78,9 +78,11 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 			}
 			if !slices.ContainsFunc(declared, func(d semregistry.Declaration) bool { return d.Name == reports.Semaphore }) {
 				b := semregistry.BuiltIn()[0]
-				warnings = append(warnings, ruleWarning{Line: 1, Note: true,
+				warnings = append(warnings, ruleWarning{
+					Line: 1, Note: true,
 					Text: fmt.Sprintf("the file does not declare the semaphore %s of orders.csv and "+
-						"tidegate report, so the built-in definition applies: semaphores: {%s: {limit: %d, lease: %v}}", b.Name, b.Name, b.Limit, b.Lease)})
+						"tidegate report, so the built-in definition applies: semaphores: {%s: {limit: %d, lease: %v}}", b.Name, b.Name, b.Limit, b.Lease),
+				})
 			}
 			if asJSON {
 				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": set.Version(), "warnings": warnings})

@@ -16,8 +16,10 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 		limit int
 		lease time.Duration
 	)
-	inDetail := []string{"name", "limit", "lease_ms", "source", "declared", "set_by", "set_at", "in_use", "waiting", "quiet_ms", "held_ms",
-		"totals", "holders", "waiters"}
+	inDetail := []string{
+		"name", "limit", "lease_ms", "source", "declared", "set_by", "set_at", "in_use", "waiting", "quiet_ms", "held_ms",
+		"totals", "holders", "waiters",
+	}
 	return calls(
 		getenv, "semaphores", "List, define, resize and free semaphores",
 		apiCall{

@@ -11,8 +11,10 @@ import (
 )
 
 func main() {
-	passes := &Passes{Room: cmp.Or(os.Getenv("ROOM"), "shoes"),
-		Keys: cmp.Or(os.Getenv("TIDEGATE_URL"), "http://127.0.0.1:8080") + "/.well-known/jwks.json"}
+	passes := &Passes{
+		Room: cmp.Or(os.Getenv("ROOM"), "shoes"),
+		Keys: cmp.Or(os.Getenv("TIDEGATE_URL"), "http://127.0.0.1:8080") + "/.well-known/jwks.json",
+	}
 	server := &http.Server{Addr: cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8090"), Handler: checkout(passes), ReadHeaderTimeout: 5 * time.Second}
 	fmt.Fprintln(os.Stderr, server.ListenAndServe())
 	os.Exit(1)

@@ -47,8 +47,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: newShop(tidegate, *name, *item), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		IdleTimeout: time.Minute}
+	server := &http.Server{
+		Handler: newShop(tidegate, *name, *item), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute,
+	}
 	fmt.Fprintf(stdout, "The shop is open: http://%s/\n", listener.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -143,8 +143,10 @@ func (s *shop) fail(w http.ResponseWriter, r *http.Request, err error, key strin
 func buyerOf(w http.ResponseWriter, r *http.Request) buyer {
 	c, err := r.Cookie("buyer")
 	if err != nil {
-		c = &http.Cookie{Name: "buyer", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-			MaxAge: int((24 * time.Hour).Seconds())}
+		c = &http.Cookie{
+			Name: "buyer", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+			MaxAge: int((24 * time.Hour).Seconds()),
+		}
 		http.SetCookie(w, c)
 		r.AddCookie(c)
 	}

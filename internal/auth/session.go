@@ -57,8 +57,10 @@ func NewSessions(tokens *Tokens, keys seal.Keys, store SessionStore) *Sessions {
 
 // Begin makes a session for a token, and its cookie.
 func (s *Sessions) Begin(r *http.Request, t *Token) (cookie string, begun Session) {
-	begun = Session{ID: rand.Text(), Token: sessionToken(s.keys[0], t), Host: strings.ToLower(r.Host),
-		Expires: time.Now().Add(sessionLife).Unix()}
+	begun = Session{
+		ID: rand.Text(), Token: sessionToken(s.keys[0], t), Host: strings.ToLower(r.Host),
+		Expires: time.Now().Add(sessionLife).Unix(),
+	}
 	return cookieOf(r, s.keys.Seal(sessionUse, begun), sessionLife), begun
 }
 
@@ -133,8 +135,10 @@ func (s *Sessions) End(ctx context.Context, session *Session) error {
 func NoCookie(r *http.Request) string { return cookieOf(r, "", -time.Second) }
 
 func cookieOf(r *http.Request, value string, life time.Duration) string {
-	c := http.Cookie{Name: SessionCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true,
-		SameSite: http.SameSiteStrictMode}
+	c := http.Cookie{
+		Name: SessionCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	}
 	if behindTLS(r) {
 		c.Name, c.Secure = hostPrefix+SessionCookie, true
 	}

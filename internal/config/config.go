@@ -129,8 +129,10 @@ func (c *Config) settings() []setting {
 		{"REDIS_URL", "Redis for decisions; set it together with DATABASE_URL, or neither for the embedded server", "", true, c.Redis.setRedis},
 		{"DATABASE_URL", "Postgres for orders", "", true, c.Database.setPostgres},
 		{"QUEUE_REDIS_URL", "Redis for task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
-		{"REDIS_TIMEOUT", "timeout of a call to Redis for decisions, at least three round trips; a decision takes at most twice as long",
-			redisclient.DefaultTimeout.String(), true, duration(&c.RedisTimeout, 20*time.Millisecond, time.Second)},
+		{
+			"REDIS_TIMEOUT", "timeout of a call to Redis for decisions, at least three round trips; a decision takes at most twice as long",
+			redisclient.DefaultTimeout.String(), true, duration(&c.RedisTimeout, 20*time.Millisecond, time.Second),
+		},
 		{"DATABASE_MAX_CONNS", "maximum number of connections to Postgres, besides one for heartbeats; pool_max_conns in DATABASE_URL takes " +
 			"precedence", strconv.Itoa(pgclient.DefaultConns), true, number(&c.DatabaseConns, pgclient.MinConns, 1000)},
 		{"REDIS_CA_FILE", "PEM file of the authorities that issued the certificates of Redis and its sentinels, with rediss:// (default: the " +
@@ -144,65 +146,99 @@ func (c *Config) settings() []setting {
 		{"LISTEN", "address of the public listener", ":8080", false, address(&c.Listen)},
 		{"INTERNAL_LISTEN", "address of the internal listener", "127.0.0.1:8081", false, address(&c.InternalListen)},
 		{"WORKER_LISTEN", "address of the worker's health checks and metrics", "127.0.0.1:8082", true, address(&c.WorkerListen)},
-		{"KEEP_ALIVE", "how long idle connections stay open; longer than the balancer in front keeps them", "620s", false,
-			duration(&c.KeepAlive, time.Second, time.Hour)},
+		{
+			"KEEP_ALIVE", "how long idle connections stay open; longer than the balancer in front keeps them", "620s", false,
+			duration(&c.KeepAlive, time.Second, time.Hour),
+		},
 
-		{"IDENTITY", "identification of public callers: jwt or header (default of the embedded server: header)", "", false,
-			oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
+		{
+			"IDENTITY", "identification of public callers: jwt or header (default of the embedded server: header)", "", false,
+			oneOf(&c.Identity, IdentityJWT, IdentityHeader),
+		},
 		{"JWT_SECRET", "key of HS256 tokens, at least 32 characters", "", false, c.JWTSecret.atLeast(32)},
 		{"JWT_JWKS_FILE", "file with the public keys of RS256, ES256 and EdDSA tokens", "", false, file(&c.JWKSFile)},
-		{"JWT_JWKS_URL", "URL of the public keys of RS256, ES256 and EdDSA tokens, with https, or http of this machine", "", false,
-			keysURL(&c.JWKSURL)},
+		{
+			"JWT_JWKS_URL", "URL of the public keys of RS256, ES256 and EdDSA tokens, with https, or http of this machine", "", false,
+			keysURL(&c.JWKSURL),
+		},
 		{"JWT_ISSUER", "required iss claim of tokens", "", false, text(&c.JWTIssuer)},
 		{"JWT_AUDIENCE", "required aud claim of tokens", "", false, text(&c.JWTAudience)},
-		{"TRUSTED_PROXIES", "addresses and networks of trusted proxies, whose X-Forwarded-For and X-User-ID are used, comma-separated", "",
-			true, networks(&c.TrustedProxies)},
+		{
+			"TRUSTED_PROXIES", "addresses and networks of trusted proxies, whose X-Forwarded-For and X-User-ID are used, comma-separated", "",
+			true, networks(&c.TrustedProxies),
+		},
 		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated; * for all", "", false, origins(&c.CORSOrigins)},
-		{"CORS_HEADERS", "request header fields that these pages may send besides those of this API and of tracing, comma-separated", "", false,
-			fields(&c.CORSHeaders)},
+		{
+			"CORS_HEADERS", "request header fields that these pages may send besides those of this API and of tracing, comma-separated", "", false,
+			fields(&c.CORSHeaders),
+		},
 
-		{"CAPTCHA", "CAPTCHA provider: altcha (self-hosted proof of work), " + captchas, captcha.Own, false,
-			oneOf(&c.Captcha, append([]string{captcha.Own}, captcha.Providers()...)...)},
+		{
+			"CAPTCHA", "CAPTCHA provider: altcha (self-hosted proof of work), " + captchas, captcha.Own, false,
+			oneOf(&c.Captcha, append([]string{captcha.Own}, captcha.Providers()...)...),
+		},
 		{"CAPTCHA_SITE_KEY", "site key of " + captchas, "", false, text(&c.CaptchaSiteKey)},
 		{"CAPTCHA_SECRET", "secret of " + captchas, "", false, c.CaptchaSecret.given},
 		{"CAPTCHA_HOSTNAMES", "hostnames of the pages with " + captchas + ", comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
 
 		{"INTERNAL_TOKEN", "token of a single operator, at least 16 characters", "", false, c.InternalToken.atLeast(16)},
-		{"METRICS_TOKEN", "token that may only read /metrics of the internal listener; requires INTERNAL_TOKEN", "", false,
-			c.MetricsToken.atLeast(16)},
+		{
+			"METRICS_TOKEN", "token that may only read /metrics of the internal listener; requires INTERNAL_TOKEN", "", false,
+			c.MetricsToken.atLeast(16),
+		},
 		{"TOKENS_FILE", "YAML file of tokens with names and roles", "", false, file(&c.TokensFile)},
 		{"RULES_FILE", "YAML file of the admission rules (default: the built-in rules)", "", true, file(&c.RulesFile)},
 		{"PASS_KEY_FILE", "PEM file with the private key of waiting rooms' passes, RSA (RS256) or Ed25519 (EdDSA), the same in all processes " +
 			"(default: an Ed25519 key derived from SECRET)", "", false, file(&c.PassKeyFile)},
-		{"PASS_KEY_FILE_PREVIOUS", "second PASS_KEY_FILE while it is changed: accepted in passes, never used for new ones", "", false,
-			file(&c.PassKeyBefore)},
-		{"VWR_ISSUERS", "issuers that services may ask for in /vwr/generate_token, besides tidegate, comma-separated (default: no others)", "",
-			false, issuers(&c.VWRIssuers)},
-		{"DRAND_URLS", "relays of drand for waiting rooms with a beacon, comma-separated; no others are asked",
-			"https://api.drand.sh,https://drand.cloudflare.com", false, relays(&c.DrandRelays)},
+		{
+			"PASS_KEY_FILE_PREVIOUS", "second PASS_KEY_FILE while it is changed: accepted in passes, never used for new ones", "", false,
+			file(&c.PassKeyBefore),
+		},
+		{
+			"VWR_ISSUERS", "issuers that services may ask for in /vwr/generate_token, besides tidegate, comma-separated (default: no others)", "",
+			false, issuers(&c.VWRIssuers),
+		},
+		{
+			"DRAND_URLS", "relays of drand for waiting rooms with a beacon, comma-separated; no others are asked",
+			"https://api.drand.sh,https://drand.cloudflare.com", false, relays(&c.DrandRelays),
+		},
 		{"KOALA_FILE", "Koala rule file, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
 		{"KOALA_ZONE", "time zone in which the days of KOALA_FILE begin", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key from which all keyed hashes and signatures are derived, at least 32 characters (default of the embedded server: " +
 			"generated, kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
-		{"SECRET_PREVIOUS", "second SECRET while it is changed: accepted in signatures, never used for new ones", "", false,
-			c.PreviousSecret.atLeast(32)},
-		{"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that only you can reach", "false", true,
-			boolean(&c.AllowDemo)},
-		{"NAMESPACE", "prefix of keys and channels in Redis, and of the names of queues there, whose keys and channel begin with asynq:",
-			"tidegate", true, namespace(&c.Namespace)},
+		{
+			"SECRET_PREVIOUS", "second SECRET while it is changed: accepted in signatures, never used for new ones", "", false,
+			c.PreviousSecret.atLeast(32),
+		},
+		{
+			"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that only you can reach", "false", true,
+			boolean(&c.AllowDemo),
+		},
+		{
+			"NAMESPACE", "prefix of keys and channels in Redis, and of the names of queues there, whose keys and channel begin with asynq:",
+			"tidegate", true, namespace(&c.Namespace),
+		},
 		{"DURABILITY", "minimum durability of an order in Redis before it is accepted: memory, everysec, fsync or replicated (default: as " +
 			"Redis is configured)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
-		{"MAX_REMEMBERED", "maximum number of uncommitted orders that an API keeps in memory; it also keeps so many committed ones", "100000",
-			false, number(&c.MaxRemembered, 1000, 100_000_000)},
-		{"HISTORY_DAYS", "days to keep the history of bans, logins and operators' changes; 0: forever", "90", false,
-			number(&c.HistoryDays, 0, 36500)},
+		{
+			"MAX_REMEMBERED", "maximum number of uncommitted orders that an API keeps in memory; it also keeps so many committed ones", "100000",
+			false, number(&c.MaxRemembered, 1000, 100_000_000),
+		},
+		{
+			"HISTORY_DAYS", "days to keep the history of bans, logins and operators' changes; 0: forever", "90", false,
+			number(&c.HistoryDays, 0, 36500),
+		},
 		{"ROOM_DAYS", "days to keep a waiting room and its places after its end; 0: forever", "30", false, number(&c.RoomDays, 0, 36500)},
 		{"REPORTS", "folder for the worker's reports (default: no reports)", "", true, folder(&c.Reports)},
 
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no tracing)", "", true,
-			collector(&c.TracesEndpoint)},
-		{"OTEL_TRACES_SAMPLER", "sampler of traces: always_on, always_off or traceidratio, or one of them with the prefix parentbased_",
-			tracing.DefaultSampler, true, oneOf(&c.TracesSampler, tracing.Samplers...)},
+		{
+			"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no tracing)", "", true,
+			collector(&c.TracesEndpoint),
+		},
+		{
+			"OTEL_TRACES_SAMPLER", "sampler of traces: always_on, always_off or traceidratio, or one of them with the prefix parentbased_",
+			tracing.DefaultSampler, true, oneOf(&c.TracesSampler, tracing.Samplers...),
+		},
 		{"OTEL_TRACES_SAMPLER_ARG", "share of traces that traceidratio samples, 0 to 1", "1", true, share(&c.TracesShare)},
 		{"OTEL_SERVICE_NAME", "service name in traces (default: tidegate-api or tidegate-worker)", "", true, text(&c.ServiceName)},
 

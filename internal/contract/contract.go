@@ -155,8 +155,10 @@ func (d *Document) Mismatches(method string, target *url.URL, status int, header
 }
 
 // describable are the methods of an operation, but for HEAD, which is that of GET.
-var describable = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPatch,
-	http.MethodTrace}
+var describable = []string{
+	http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPatch,
+	http.MethodTrace,
+}
 
 // unrouted checks an answer to a request for which the document has no operation: a problem, or that to a preflight. For other
 // methods it can have none.

@@ -60,8 +60,10 @@ func humaProblem(status int, message string, errs []error) *problem.Problem {
 			} else if at, message, ok := strings.Cut(d.Message, strictjson.Separator); ok {
 				v = problem.Violation{Location: input.Shortened(at), Message: message}
 			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
-				v = problem.Violation{Location: input.Shortened(d.Location + "." + m[2]),
-					Message: input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]])}
+				v = problem.Violation{
+					Location: input.Shortened(d.Location + "." + m[2]),
+					Message:  input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]]),
+				}
 			} else if strings.HasPrefix(d.Message, "json: ") {
 				v.Message = "has an invalid value"
 			}

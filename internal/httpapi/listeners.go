@@ -53,8 +53,10 @@ func userSecurity(id auth.Identity) map[string]*huma.SecurityScheme {
 	if _, ok := id.(*auth.JWT); !ok {
 		return nil // the proxy in front authenticates users
 	}
-	return map[string]*huma.SecurityScheme{"user": {Type: "http", Scheme: "bearer", BearerFormat: "JWT",
-		Description: "An invalid token gets 401 with WWW-Authenticate: Bearer error=\"invalid_token\""}}
+	return map[string]*huma.SecurityScheme{"user": {
+		Type: "http", Scheme: "bearer", BearerFormat: "JWT",
+		Description: "An invalid token gets 401 with WWW-Authenticate: Bearer error=\"invalid_token\"",
+	}}
 }
 
 func tokenSecurity(t *auth.Tokens) map[string]*huma.SecurityScheme {

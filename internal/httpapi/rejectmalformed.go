@@ -25,8 +25,10 @@ const drained = 256 << 10
 
 // single are the fields that may be sent only once. With two values it would be unclear which one to trust: a proxy that
 // appends its value to the client's instead of replacing it would let clients choose their identity.
-var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token", rooms.TokenField,
-	admit.PassField}
+var single = []string{
+	"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token", rooms.TokenField,
+	admit.PassField,
+}
 
 // rejectMalformed refuses requests that are malformed in ways that handlers need not check.
 func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {

@@ -20,8 +20,10 @@ import (
 )
 
 // untraced are routes that are polled constantly, or stay open with a page; traces of them have no value.
-var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, live.EventsPath: true,
-	route.Pattern(live.AssetsPath): true}
+var untraced = map[string]bool{
+	"/livez": true, "/readyz": true, "/metrics": true, live.EventsPath: true,
+	route.Pattern(live.AssetsPath): true,
+}
 
 // maxTraceState is the maximum size of a tracestate that is kept, the minimum that W3C Trace Context requires.
 const maxTraceState = 512

@@ -112,8 +112,10 @@ type counts struct {
 
 func (f *Feed) counts() counts {
 	r := f.recorder
-	t := counts{took: r.took.totals(), answers: r.answers.totals(), charged: r.charged.totals(), refused: r.refused.totals(),
-		shadow: r.shadow.totals()}
+	t := counts{
+		took: r.took.totals(), answers: r.answers.totals(), charged: r.charged.totals(), refused: r.refused.totals(),
+		shadow: r.shadow.totals(),
+	}
 	if f.sources.Committed != nil {
 		t.committed = f.sources.Committed()
 	}

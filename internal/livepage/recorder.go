@@ -77,8 +77,10 @@ func (r *Recorder) Answered(answer, rule string, took time.Duration, asked func(
 	ip := netaddr.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip,
-		What: short(req.Method+" "+ofAnOrder.ReplaceAllString(req.Route, "$1…"), mostName), Answer: answer, Rule: rule})
+	r.latest = append(r.latest, Answer{
+		At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip,
+		What: short(req.Method+" "+ofAnOrder.ReplaceAllString(req.Route, "$1…"), mostName), Answer: answer, Rule: rule,
+	})
 }
 
 // ofAnOrder matches the path of an order: the id of an anonymous one is the right to it.

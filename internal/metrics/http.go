@@ -48,8 +48,10 @@ func (m *Metrics) Served(s httpapi.Served) {
 // other is the label for all values that clients can invent.
 const other = "other"
 
-var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodPatch,
-	http.MethodOptions}
+var methods = []string{
+	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodPatch,
+	http.MethodOptions,
+}
 
 // codes are the statuses as text, formatted once to avoid an allocation per request.
 var codes = func() (all [600]string) {

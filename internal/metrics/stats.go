@@ -31,8 +31,10 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s stats) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, bans, processes, memorySubjects, memoryReclaimed,
-		memoryEvicted, memoryCleaned} {
+	for _, d := range []*prometheus.Desc{
+		degraded, denials, hits, misses, rulesInfo, bans, processes, memorySubjects, memoryReclaimed,
+		memoryEvicted, memoryCleaned,
+	} {
 		ch <- d
 	}
 }

@@ -85,8 +85,10 @@ func planOrder(r *rand.Rand, o Options) orderPlan {
 		when  = r.Float64()
 		think = time.Duration(r.Float64() * float64(cmp.Or(min(o.Hold/3, 2*time.Second), 500*time.Millisecond)))
 		miss  = r.Float64()
-		plan  = orderPlan{after: think, repeat: is(o.Shares.Repeated), double: is(o.Shares.Doubled), together: is(0.5),
-			reorder: is(o.Shares.Reorders)}
+		plan  = orderPlan{
+			after: think, repeat: is(o.Shares.Repeated), double: is(o.Shares.Doubled), together: is(0.5),
+			reorder: is(o.Shares.Reorders),
+		}
 	)
 	switch {
 	case which < o.Shares.Paid:

@@ -83,8 +83,10 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 		EndsAt:   now.Add(o.Duration + o.DrainTimeout + time.Hour), HoldMS: new(o.Hold.Milliseconds()),
 	}
 	for _, name := range o.Items {
-		sale.Items = append(sale.Items, sales.ItemDefinition{Item: name,
-			ItemSettings: sales.ItemSettings{Stock: o.Stock, QuotaPerBuyer: o.Quota}})
+		sale.Items = append(sale.Items, sales.ItemDefinition{
+			Item:         name,
+			ItemSettings: sales.ItemSettings{Stock: o.Stock, QuotaPerBuyer: o.Quota},
+		})
 	}
 	// Check whether the sale exists before the PUT: after a repeated PUT the response would not show it.
 	if _, err := askRetrying[Sale](ctx, i, http.MethodGet, i.sale, nil); apiclient.HasStatus(err, http.StatusNotFound) {

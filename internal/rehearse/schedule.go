@@ -78,8 +78,10 @@ func plan(o Options) []click {
 			if order > 0 {
 				at += between(100*time.Millisecond, 400*time.Millisecond)
 			}
-			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1,
-				keyless: keyless, plan: planOrder(plans, o)}
+			c := click{
+				at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1,
+				keyless: keyless, plan: planOrder(plans, o),
+			}
 			if r.Float64() < o.HangUps {
 				c.hangUp = between(0, 10*time.Millisecond)
 			}

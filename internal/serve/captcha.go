@@ -22,8 +22,10 @@ func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	proof, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret),
-		Used: used})
+	proof, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{
+		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret),
+		Used: used,
+	})
 	if err != nil || cfg.Captcha == "" || cfg.Captcha == captcha.Own {
 		return proof, err
 	}

@@ -136,8 +136,10 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger, KeepAlive: cfg.KeepAlive,
-		Servers: r.Conns + int(pool.Config().MaxConns) + 1}
+	p := &Process{
+		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger, KeepAlive: cfg.KeepAlive,
+		Servers: r.Conns + int(pool.Config().MaxConns) + 1,
+	}
 	if err := p.watchTLS(cfg.RedisFiles); err != nil {
 		return err
 	}

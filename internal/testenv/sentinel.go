@@ -131,8 +131,10 @@ func (s *SentinelRedis) RequirePassword(user, password string) {
 	s.t.Helper()
 	for _, addr := range s.Sentinels {
 		c := redisClient(addr)
-		for _, rights := range [][]any{{"ACL", "SETUSER", user, "on", ">" + password, "+@all", "allchannels"},
-			{"ACL", "SETUSER", "default", "off"}} {
+		for _, rights := range [][]any{
+			{"ACL", "SETUSER", user, "on", ">" + password, "+@all", "allchannels"},
+			{"ACL", "SETUSER", "default", "off"},
+		} {
 			if err := c.Do(s.t.Context(), rights...).Err(); err != nil {
 				s.t.Fatalf("testenv: sentinel: %v", err)
 			}

@@ -19,8 +19,10 @@ func Solve(t testing.TB, challenge []byte) string {
 	if err != nil || s == nil {
 		t.Fatalf("%s has no solution: %v", challenge, err)
 	}
-	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(s.Number), Salt: c.Salt,
-		Signature: c.Signature})
+	text, err := json.Marshal(altcha.Payload{
+		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(s.Number), Salt: c.Salt,
+		Signature: c.Signature,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,8 +62,10 @@ func (a *Authority) issue(cert *x509.Certificate, certFile, keyFile string) *ecd
 	must(err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	must(err)
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der},
-		keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for file, block := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: der},
+		keyFile:  {Type: "PRIVATE KEY", Bytes: secret},
+	} {
 		must(os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 	return key

@@ -96,8 +96,10 @@ func scanProcesses(rows pgx.Rows) (liveness.ProcessList, error) {
 		list liveness.ProcessList
 		m    liveness.Member
 	)
-	_, err := pgx.ForEachRow(rows, []any{&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Commits,
-		&m.Acknowledged}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{
+		&list.Server, &list.Clock, &m.Process, &m.Pulse, &m.Host, &m.Addr, &m.Program, &m.Commits,
+		&m.Acknowledged,
+	}, func() error {
 		list.Members = append(list.Members, m)
 		return nil
 	})

@@ -232,8 +232,10 @@ func (s *Service) watchEviction(ctx context.Context) error {
 		})
 		switch {
 		case details != nil:
-			s.core.Conditions.Set(orders.Condition{Cause: orders.CauseEviction,
-				Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true})
+			s.core.Conditions.Set(orders.Condition{
+				Cause:  orders.CauseEviction,
+				Detail: strings.Join(slices.Compact(slices.Sorted(slices.Values(details))), "; "), Serves: true,
+			})
 		case err == nil:
 			s.core.Conditions.Clear(orders.CauseEviction)
 		}

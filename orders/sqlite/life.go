@@ -54,8 +54,10 @@ func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]ord
 			if changed == 0 {
 				continue
 			}
-			if err := insertPayment(ctx, tx, orders.Payment{Order: id, Reference: reference, Action: orders.ActionNone,
-				Status: orders.StatusPaid}); err != nil {
+			if err := insertPayment(ctx, tx, orders.Payment{
+				Order: id, Reference: reference, Action: orders.ActionNone,
+				Status: orders.StatusPaid,
+			}); err != nil {
 				return err
 			}
 			paid = append(paid, id)

@@ -225,12 +225,18 @@ func testHoldings(t *testing.T, b *bench) {
 		return nil
 	}))
 	b.want(got, map[orders.ID]storage.Holding{
-		keyed.ID: {ID: keyed.ID, Item: "hat", BuyerHash: keyed.BuyerHash, KeyHash: &key, Quantity: 2, Status: orders.StatusConfirmed,
-			Units: []int{1, 2}},
-		plain.ID: {ID: plain.ID, Item: "hat", BuyerHash: plain.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusConfirmed,
-			Units: []int{3}},
-		dead.ID: {ID: dead.ID, Item: "hat", BuyerHash: dead.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusAccepted,
-			Units: []int{5}},
+		keyed.ID: {
+			ID: keyed.ID, Item: "hat", BuyerHash: keyed.BuyerHash, KeyHash: &key, Quantity: 2, Status: orders.StatusConfirmed,
+			Units: []int{1, 2},
+		},
+		plain.ID: {
+			ID: plain.ID, Item: "hat", BuyerHash: plain.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusConfirmed,
+			Units: []int{3},
+		},
+		dead.ID: {
+			ID: dead.ID, Item: "hat", BuyerHash: dead.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusAccepted,
+			Units: []int{5},
+		},
 	}, "holdings")
 	broken := errors.New("broken")
 	if err := b.Holdings(t.Context(), "spring", func(storage.Holding) error { return broken }); !errors.Is(err, broken) {

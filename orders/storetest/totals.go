@@ -23,8 +23,10 @@ func testTotals(t *testing.T, b *bench) {
 
 	got, err := b.Totals(t.Context(), "spring")
 	b.must(err)
-	b.want(got.Orders, map[orders.Status]int{orders.StatusPaid: 1, orders.StatusConfirmed: 1, orders.StatusCancelled: 2,
-		orders.StatusRejected: 1}, "orders")
+	b.want(got.Orders, map[orders.Status]int{
+		orders.StatusPaid: 1, orders.StatusConfirmed: 1, orders.StatusCancelled: 2,
+		orders.StatusRejected: 1,
+	}, "orders")
 	b.want(got.Refunds, 1, "captures to refund")
 	shoe := got.Items[all[0].Item]
 	b.want(shoe.Latest.Equal(b.order(all[1].ID).AcceptedAt), true, "the latest order with units")

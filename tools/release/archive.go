@@ -26,8 +26,10 @@ func tarOf(at time.Time, entries []entry) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.uid, Gid: e.uid, Size: int64(len(e.content)), ModTime: at, Format: tar.FormatUSTAR,
-			Typeflag: tar.TypeReg}
+		h := &tar.Header{
+			Name: e.name, Mode: e.mode, Uid: e.uid, Gid: e.uid, Size: int64(len(e.content)), ModTime: at, Format: tar.FormatUSTAR,
+			Typeflag: tar.TypeReg,
+		}
 		if strings.HasSuffix(e.name, "/") {
 			h.Typeflag = tar.TypeDir
 		}

@@ -38,8 +38,10 @@ func build(ctx context.Context, src *source, platform, dir string) (*programs, e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", src.linkerFlags(), "-o",
-		dir + string(filepath.Separator)}
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", src.linkerFlags(), "-o",
+		dir + string(filepath.Separator),
+	}
 	for _, name := range programNames {
 		args = append(args, "./cmd/"+name)
 	}

@@ -110,8 +110,10 @@ func imageOf(src *source, p *programs) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		if img, err = mutate.Append(img, mutate.Addendum{Layer: layer,
-			History: v1.History{Created: v1.Time{Time: src.at}, CreatedBy: "tools/release"}}); err != nil {
+		if img, err = mutate.Append(img, mutate.Addendum{
+			Layer:   layer,
+			History: v1.History{Created: v1.Time{Time: src.at}, CreatedBy: "tools/release"},
+		}); err != nil {
 			return nil, err
 		}
 	}

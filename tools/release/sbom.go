@@ -66,8 +66,10 @@ func component(m *debug.Module) (cdx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace
 	}
-	c := cdx.Component{Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, Scope: cdx.ScopeRequired,
-		PackageURL: packageURL(m.Path, m.Version)}
+	c := cdx.Component{
+		Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, Scope: cdx.ScopeRequired,
+		PackageURL: packageURL(m.Path, m.Version),
+	}
 	c.BOMRef = c.PackageURL
 	if m.Sum == "" { // the standard library
 		return c, nil

@@ -89,8 +89,13 @@ func verifyHeader(in *bufio.Scanner) (d List, seed Seed, err error) {
 		into *string
 	}
 	fields := []field{{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &d.Secret}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n}}
-	withBeacon := []field{{"beacon", &beaconName}, {"starts_ms", &starts}, {"listed_ms", &listed}, {"round", &round},
-		{"signature", &d.Beacon.Signature}}
+	withBeacon := []field{
+		{"beacon", &beaconName},
+		{"starts_ms", &starts},
+		{"listed_ms", &listed},
+		{"round", &round},
+		{"signature", &d.Beacon.Signature},
+	}
 	for i := 0; i < len(fields); i++ {
 		if !in.Scan() && in.Err() != nil {
 			return d, seed, in.Err()

@@ -43,8 +43,10 @@ func (s *Service) Policy() Dump {
 		for _, c := range r.conditions {
 			keys = append(keys, c.at.text)
 		}
-		d.Rules = append(d.Rules, DumpedRule{r.code, r.method, keys, r.base, r.seconds, r.count, r.erase[0], r.erase[1], r.result,
-			r.at.line.number})
+		d.Rules = append(d.Rules, DumpedRule{
+			r.code, r.method, keys, r.base, r.seconds, r.count, r.erase[0], r.erase[1], r.result,
+			r.at.line.number,
+		})
 	}
 	return d
 }

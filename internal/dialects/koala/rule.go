@@ -38,8 +38,10 @@ var methods = []string{"direct", "count", "base", "leak"}
 // Parameters by method: the required ones, then the optional ones.
 var (
 	needed  = map[string][]string{"direct": nil, "count": {"time", "count"}, "base": {"base", "time", "count"}, "leak": {"time", "count"}}
-	allowed = map[string][]string{"direct": {"time", "count"}, "count": {"time", "count"}, "base": {"base", "time", "count"},
-		"leak": {"time", "count", "erase1", "erase2"}}
+	allowed = map[string][]string{
+		"direct": {"time", "count"}, "count": {"time", "count"}, "base": {"base", "time", "count"},
+		"leak": {"time", "count", "erase1", "erase2"},
+	}
 )
 
 // readRule parses a line such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201].

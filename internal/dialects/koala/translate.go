@@ -78,8 +78,10 @@ func (f *file) rule(r *rule, at rulesfile.At, zone string) *rulesfile.Node {
 	if len(joint) > 0 {
 		add("joint", at.Texts(joint...))
 	}
-	add("algorithm", at.Text(string(map[string]store.Algorithm{"count": store.FixedWindow, "base": store.TwoStage,
-		"leak": store.SlidingLog}[r.method])))
+	add("algorithm", at.Text(string(map[string]store.Algorithm{
+		"count": store.FixedWindow, "base": store.TwoStage,
+		"leak": store.SlidingLog,
+	}[r.method])))
 	if r.method == "base" {
 		add("base", at.Mapping(at.Pair("limit", at.Int(int64(r.base))), at.Pair("window", at.Text("day"))))
 	}

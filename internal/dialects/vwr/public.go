@@ -169,8 +169,10 @@ func (h *Handlers) generateToken(ctx context.Context, in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tokens{Access: signed.Access, Refresh: signed.Refresh, ID: signed.ID, Type: "Bearer",
-		Seconds: max(0, response.CeilSeconds(time.Until(signed.Until)))}, nil
+	return tokens{
+		Access: signed.Access, Refresh: signed.Refresh, ID: signed.ID, Type: "Bearer",
+		Seconds: max(0, response.CeilSeconds(time.Until(signed.Until))),
+	}, nil
 }
 
 // notClaimed returns AWS' error for a claim that the room refuses.

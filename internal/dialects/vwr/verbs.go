@@ -85,8 +85,10 @@ var verbs = []verb{
 		answer: (*Handlers).generateToken, takes: []field{
 			eventID, requestID,
 			{name: "issuer", kind: huma.TypeString, doc: "Claim iss: tidegate, or one of VWR_ISSUERS. Default: tidegate", private: true},
-			{name: "validity_period", kind: huma.TypeInteger, doc: "Seconds from the first call, at most as long as the pass; default: as long",
-				private: true},
+			{
+				name: "validity_period", kind: huma.TypeInteger, doc: "Seconds from the first call, at most as long as the pass; default: as long",
+				private: true,
+			},
 		},
 		answers: tokens{}, failures: []int{202, 400, 410}, cache: noStore,
 	},

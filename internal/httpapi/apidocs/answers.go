@@ -26,8 +26,10 @@ var fields = map[string]*huma.Header{
 	"RateLimit": field("What is left of each window of the rules that counted the request, such as \"orders\";r=3;t=21 " +
 		"(draft-ietf-httpapi-ratelimit-headers-11)"),
 	"RateLimit-Policy": field("These windows, such as \"orders\";q=10;w=60"),
-	"Retry-After": {Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)},
-		Description: "Seconds from which on the same request makes sense again"},
+	"Retry-After": {
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)},
+		Description: "Seconds from which on the same request makes sense again",
+	},
 	"Set-Cookie":         field("The session of the page, or its end"),
 	"WWW-Authenticate":   field("How to authenticate, and for a JWT that is refused error=\"invalid_token\""),
 	"X-Admission-Status": field("With deny=403: the status of the refusal"),

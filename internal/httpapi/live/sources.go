@@ -84,8 +84,10 @@ func (p *Collector) process() livepage.Process {
 	}
 	for i := range s.Memory {
 		m := &s.Memory[i]
-		out.Shards = append(out.Shards, livepage.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted,
-			CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
+		out.Shards = append(out.Shards, livepage.Shard{
+			Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted,
+			CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late,
+		})
 	}
 	if outdated := p.Health.OutdatedSettings(); len(outdated) > 0 {
 		out.Degraded = append(out.Degraded, "not reloaded, the last good content stays in force: "+strings.Join(outdated, ", "))
@@ -238,8 +240,10 @@ func (p *Collector) queue(ctx context.Context) (livepage.Queue, error) {
 	letters, err := p.Orders.DeadLetters(ctx, orders.ID{}, mostDead)
 	for i := range letters {
 		r := &letters[i].Reservation
-		q.Dead = append(q.Dead, livepage.Dead{OrderID: p.Orders.Shown(r.ID, r.Buyer).String(), Sale: r.Sale, Item: r.Item,
-			Reason: letters[i].Reason})
+		q.Dead = append(q.Dead, livepage.Dead{
+			OrderID: p.Orders.Shown(r.ID, r.Buyer).String(), Sale: r.Sale, Item: r.Item,
+			Reason: letters[i].Reason,
+		})
 	}
 	return q, err
 }

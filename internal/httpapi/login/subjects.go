@@ -117,8 +117,10 @@ func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subject
 		out.Body.Items[i] = view
 	}
 	if ban, _, ok := h.Login.Banned(s); ok {
-		out.Body.Banned = &loginBanView{Since: response.Instant(ban.Since), Until: response.Instant(ban.Until), Rule: ban.Rule,
-			Reason: ban.Reason}
+		out.Body.Banned = &loginBanView{
+			Since: response.Instant(ban.Since), Until: response.Instant(ban.Until), Rule: ban.Rule,
+			Reason: ban.Reason,
+		}
 	}
 	return out, nil
 }

@@ -85,8 +85,10 @@ var Kinds = []Kind{
 		string(orders.ReasonTurnRequired), 403, "turn-required", "A turn in the waiting room is required",
 		"Join the room at `room`, wait for the turn, and claim it. Then repeat the request.", 0, nil,
 	},
-	{Malformed, 400, "malformed-request", "The request is not HTTP", "`detail`, where given, describes the error. The connection is closed.",
-		0, nil},
+	{
+		Malformed, 400, "malformed-request", "The request is not HTTP", "`detail`, where given, describes the error. The connection is closed.",
+		0, nil,
+	},
 	{UnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
 	{UnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
 	{UnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
@@ -106,8 +108,10 @@ var Kinds = []Kind{
 		"An attempt is named by the attempt_id that it got when it was allowed, and by nothing else.", 0, nil,
 	},
 	{UnknownRoom, 404, "not-found", "There is no such waiting room", "Check the name of the room.", 0, nil},
-	{UnknownPlace, 404, "not-found", "The caller has no place in this waiting room",
-		"POST /v1/rooms/{room}/place gives one. A place of somebody else looks the same as none.", 0, nil},
+	{
+		UnknownPlace, 404, "not-found", "The caller has no place in this waiting room",
+		"POST /v1/rooms/{room}/place gives one. A place of somebody else looks the same as none.", 0, nil,
+	},
 	{UnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
 	{MethodNotAllowed, 405, "method-not-allowed", "This path does not support the method", "Allow names the supported methods.", 0, nil},
 	{Timeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
@@ -144,11 +148,15 @@ var Kinds = []Kind{
 		OrderFinal, 409, "order-final", "The order cannot be cancelled any more",
 		"`detail` describes its state. An order that is paid, over, rejected, or was sold without a time to pay stays as it is.", 0, nil,
 	},
-	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started",
-		"Come back at its start. The same of a waiting room: at the time from which one may join.", 0, nil},
+	{
+		string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started",
+		"Come back at its start. The same of a waiting room: at the time from which one may join.", 0, nil,
+	},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
-	{string(orders.ReasonEnded), 409, "sale-ended", "It is over",
-		"The sale, or the waiting room. Orders that stand and places that were admitted are not affected.", 0, nil},
+	{
+		string(orders.ReasonEnded), 409, "sale-ended", "It is over",
+		"The sale, or the waiting room. Orders that stand and places that were admitted are not affected.", 0, nil,
+	},
 	{
 		PermitLost, 410, "permit-lost", "The permit is over",
 		"Its lease has ended, or somebody has released it. Stop what it was for: another one may hold it now.", 0, nil,
@@ -157,10 +165,14 @@ var Kinds = []Kind{
 		TurnLapsed, 410, "turn-lapsed", "The turn is over",
 		"The time to claim it, or to use the pass, has ended. Joining again gives a place at the end of the queue.", 0, nil,
 	},
-	{TooLarge, 413, "too-large", "The body is too large",
-		"A body has at most 64 KiB, that of an order 4 KiB, and that of a sale's definition 2 MiB.", 0, nil},
-	{UnsupportedMediaType, 415, "unsupported-media-type", "The body is not JSON",
-		"Send it with `Content-Type: application/json` and without Content-Encoding.", 0, nil},
+	{
+		TooLarge, 413, "too-large", "The body is too large",
+		"A body has at most 64 KiB, that of an order 4 KiB, and that of a sale's definition 2 MiB.", 0, nil,
+	},
+	{
+		UnsupportedMediaType, 415, "unsupported-media-type", "The body is not JSON",
+		"Send it with `Content-Type: application/json` and without Content-Encoding.", 0, nil,
+	},
 	{Expectation, 417, "expectation-failed", "The expectation cannot be met", "Leave out Expect, or send 100-continue.", 0, nil},
 	{Invalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
 	{
@@ -176,8 +188,10 @@ var Kinds = []Kind{
 	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},
 	{HeaderTooLarge, 431, "header-too-large", "The header is too large", "All fields of a request together have at most 32 KiB.", 0, nil},
 	{Internal, 500, "internal", "Something went wrong here", "It is not the caller's fault. Quote the request id in `instance`.", 0, nil},
-	{TransferCoding, 501, "unsupported-transfer-coding", "The body's transfer coding is not known",
-		"Send it chunked, or with Content-Length.", 0, nil},
+	{
+		TransferCoding, 501, "unsupported-transfer-coding", "The body's transfer coding is not known",
+		"Send it chunked, or with Content-Length.", 0, nil,
+	},
 	{AtCapacity, 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
 	{Draining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
 	{

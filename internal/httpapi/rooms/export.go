@@ -69,8 +69,10 @@ func (h *Export) Places(c echo.Context) error {
 	return response.SendFile(c, h.Log, "places-"+room, func(w io.Writer, f export.Format) error { return h.writePlaces(ctx, w, f, room) })
 }
 
-var placesColumns = []string{"number", "user", "state", "position", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until",
-	"done_at", "left_at", "order_id", "reason", "lane"}
+var placesColumns = []string{
+	"number", "user", "state", "position", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until",
+	"done_at", "left_at", "order_id", "reason", "lane",
+}
 
 func (h *Export) writePlaces(ctx context.Context, w io.Writer, f export.Format, room string) error {
 	return export.Write(ctx, w, f, placesColumns, func(last *waitingroom.Place) ([]waitingroom.Place, error) {

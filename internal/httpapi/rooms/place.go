@@ -161,8 +161,10 @@ func (etaView) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeObject, Nullable: true, Description: "Time until the turn, right in four of five cases; null: not known",
 		AdditionalProperties: true,
-		Properties: map[string]*huma.Schema{"min_ms": number("At the 90th percentile of the rates of the last minutes"),
-			"max_ms": number("At the 10th percentile")},
+		Properties: map[string]*huma.Schema{
+			"min_ms": number("At the 90th percentile of the rates of the last minutes"),
+			"max_ms": number("At the 10th percentile"),
+		},
 		Required: []string{"min_ms", "max_ms"},
 	}
 }

@@ -183,8 +183,10 @@ func viewForOperator(s *orders.SaleStatus) OperatorSale {
 }
 
 func viewItem(s *orders.SaleStatus, it *orders.Item) OperatorItem {
-	return OperatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax,
-		Final: it.Final, Room: it.Room}
+	return OperatorItem{
+		Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax,
+		Final: it.Final, Room: it.Room,
+	}
 }
 
 func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {

@@ -21,8 +21,10 @@ type Words struct {
 
 // Pairs returns them as package sqldb takes them.
 func (w *Words) Pairs() []string {
-	return []string{"{next revision}", w.NextRevision, "{no units}", w.NoUnits, "{payload}", w.Payload, "{pay_before UTC}", w.UTC,
-		"{standby}", w.Standby}
+	return []string{
+		"{next revision}", w.NextRevision, "{no units}", w.NoUnits, "{payload}", w.Payload, "{pay_before UTC}", w.UTC,
+		"{standby}", w.Standby,
+	}
 }
 
 // Store implements a part of storage.Store. Its methods are all of that: others are functions, because stores embed it.

@@ -268,9 +268,11 @@ func (c Conn) Shrink(ctx context.Context, room string, most int, lane Lane) (mor
 	}{
 		{`DELETE FROM waiting_acts WHERE room = $1`, nil},
 		{`UPDATE waiting_tails SET joined = 0, gathered = 0, most = 1, lanes = $2 WHERE room = $1`, []any{sqldb.JSON(tailsOf(lanes))}},
-		{`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0,
+		{
+			`UPDATE waiting_rooms SET sale = '', item = '', ended = 'closed', message = '', lanes = $2, free = 0, promised = 0, root = '', drawn = 0, drawn_at = 0,
 			secret = '', sale_state = '', beacon = '', beacon_round = 0, beacon_signature = '', listed_at = 0 WHERE room = $1`,
-			[]any{sqldb.JSON(lanes)}},
+			[]any{sqldb.JSON(lanes)},
+		},
 	} {
 		if _, err := c.exec(ctx, statement.text, append([]any{room}, statement.args...)...); err != nil {
 			return false, false, err

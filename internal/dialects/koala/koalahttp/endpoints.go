@@ -53,8 +53,11 @@ var (
 			[]koala.Result{},
 			unavailable,
 		},
-		{"/rule/update", "Count the request in all rules that match it", auth.ForServices, (*Handlers).koalaUpdate, true, nil, koalaError{},
-			unavailable},
+		{
+			"/rule/update", "Count the request in all rules that match it", auth.ForServices, (*Handlers).koalaUpdate, true, nil,
+			koalaError{},
+			unavailable,
+		},
 		{
 			"/rule/feedback", "Take back units of leak rules, the number in erase1 or erase2 of each, by _feedbackType",
 			auth.ForServices, (*Handlers).koalaFeedback, true,
@@ -69,8 +72,12 @@ var (
 			koalaValueAnswer{},
 			unavailable,
 		},
-		{"/multi/browse", "Browse several requests", auth.ForServices, (*Handlers).koalaMulti, false, []*huma.Param{koalaArgs},
-			[]koalaJobResult{}, unavailable},
+		{
+			"/multi/browse", "Browse several requests", auth.ForServices, (*Handlers).koalaMulti, false,
+			[]*huma.Param{koalaArgs},
+			[]koalaJobResult{},
+			unavailable,
+		},
 		{
 			"/dump/counter", "How often each rule let in and refused today, in this process",
 			auth.ForOperators, (*Handlers).koalaCounters, false,
@@ -79,14 +86,19 @@ var (
 			nil,
 		},
 		{"/dump/policy", "The rules in force", auth.ForOperators, (*Handlers).koalaPolicy, false, nil, koala.Dump{}, nil},
-		{"/monitor/alive", "Whether Redis answers", auth.ForServices, (*Handlers).koalaAlive, false, nil, koalaLiving{},
-			koalaLiving{-1, "redis-error!"}},
+		{
+			"/monitor/alive", "Whether Redis answers", auth.ForServices, (*Handlers).koalaAlive, false, nil,
+			koalaLiving{},
+			koalaLiving{-1, "redis-error!"},
+		},
 	}
 )
 
 func parameter(name, doc string, required bool, values ...any) *huma.Param {
-	return &huma.Param{Name: name, In: "query", Required: required, Description: doc,
-		Schema: &huma.Schema{Type: huma.TypeString, Enum: values}}
+	return &huma.Param{
+		Name: name, In: "query", Required: required, Description: doc,
+		Schema: &huma.Schema{Type: huma.TypeString, Enum: values},
+	}
 }
 
 // Routes are the routes of the endpoints on the internal listener, without Huma, whose errors have another format.

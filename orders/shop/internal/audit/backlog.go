@@ -17,7 +17,8 @@ func (a *Verifier) Backlog(ctx context.Context) (orders.Backlog, error) {
 	b := orders.Backlog{Orders: pending}
 	oldest := make([]*redis.StringSliceCmd, len(items))
 	if err := a.Pipelined(ctx, len(items), func(p redis.Pipeliner,
-		i int) {
+		i int,
+	) {
 		oldest[i] = p.ZRange(ctx, items[i].Keys[core.OutboxKey], 0, 0)
 	}); err != nil {
 		return orders.Backlog{}, core.Unavailable(err)

@@ -54,8 +54,10 @@ func (a *Verifier) ReviewSchema(ctx context.Context, wait time.Duration) time.Du
 		}
 		// what is there instead may name a buyer
 		parts, serves := describeSchema(err, func(d *migrations.Defect) string { return d.Part.String() })
-		a.Conditions.Set(orders.Condition{Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves,
-			Err: err})
+		a.Conditions.Set(orders.Condition{
+			Cause: orders.CauseSchema, Detail: "the database lacks " + joinSome(parts, ", "), Serves: serves,
+			Err: err,
+		})
 		return schemaMending
 	}
 }
@@ -74,8 +76,10 @@ func (a *Verifier) verifySchema(ctx context.Context) (orders.Check, error) {
 	if errors.Is(err, orders.ErrUnavailable) {
 		return orders.Check{}, err
 	}
-	schema := orders.Check{Invariant: schemaInvariant, OK: err == nil,
-		Detail: "all tables, columns, constraints, indexes and triggers of the migrations are there"}
+	schema := orders.Check{
+		Invariant: schemaInvariant, OK: err == nil,
+		Detail: "all tables, columns, constraints, indexes and triggers of the migrations are there",
+	}
 	if err != nil {
 		parts, _ := describeSchema(err, (*migrations.Defect).String)
 		schema.Breaches, schema.Detail, schema.Advice = len(parts), joinSome(parts, "; "), schemaAdvice

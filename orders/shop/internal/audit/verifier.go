@@ -389,8 +389,10 @@ func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int
 		{Invariant: "I9", Detail: fmt.Sprintf("%d orders, each as its events say", db.Orders)},
 		{Invariant: "I10", Detail: "no order ended twice, and no unit was sold before it came back"},
 		{Invariant: "I11", Detail: fmt.Sprintf("%d captured = %d paid + %d to be refunded", db.Captured, db.Captured-db.Refunds, db.Refunds)},
-		{Invariant: "I14", Detail: fmt.Sprintf("no order unpaid %v after its time; %d are being expired", expiredWithin, db.Expiring),
-			Waiting: db.Expiring},
+		{
+			Invariant: "I14", Detail: fmt.Sprintf("no order unpaid %v after its time; %d are being expired", expiredWithin, db.Expiring),
+			Waiting: db.Expiring,
+		},
 	}
 	for i := range list {
 		c := &list[i]

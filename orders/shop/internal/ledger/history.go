@@ -163,8 +163,10 @@ func (rec *record) reservation() orders.Reservation {
 	}
 }
 
-var statuses = []orders.Status{orders.StatusAccepted, orders.StatusConfirmed, orders.StatusPaid, orders.StatusCancelled,
-	orders.StatusExpired, orders.StatusRejected}
+var statuses = []orders.Status{
+	orders.StatusAccepted, orders.StatusConfirmed, orders.StatusPaid, orders.StatusCancelled,
+	orders.StatusExpired, orders.StatusRejected,
+}
 
 func (rec *record) append(b []byte, who uint64) []byte {
 	o := &rec.order

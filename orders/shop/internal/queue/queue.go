@@ -160,8 +160,10 @@ func (e *Enqueuer) WatchQueue(ctx context.Context) error {
 			e.Conditions.Clear(orders.CauseQueue)
 			return
 		}
-		e.Conditions.Set(orders.Condition{Cause: orders.CauseQueue,
-			Detail: "the task queue cannot be used; the sweeper commits orders after " + SweepAge.String(), Serves: true, Err: err})
+		e.Conditions.Set(orders.Condition{
+			Cause:  orders.CauseQueue,
+			Detail: "the task queue cannot be used; the sweeper commits orders after " + SweepAge.String(), Serves: true, Err: err,
+		})
 		if logged != err.Error() {
 			logged = err.Error()
 			e.Logger.WarnContext(ctx, "the task queue cannot be used; the sweeper commits orders", slog.Duration("after", SweepAge),
