@@ -34,10 +34,10 @@ import (
 )
 
 // A Service consists of parts (ADR 28), to which its calls in calls.go lead. A part has the state that only it changes, and refers to
-// the parts that it calls. newService makes them in the order of the struct: no part refers to a later one.
+// the parts that it calls. newService makes them in the order of the struct, which is that of their packages: no part refers to a later one.
 //
 // An order goes from the reserver, which decides it, through the enqueuer, the worker and the committer to the notifier. The ledger
-// (ledger.go) is the copy of it that the process keeps meanwhile. Background loops start in Run; signals in core.go wake them.
+// is the copy of it that the process keeps meanwhile. Background loops start in Run; the signals of package core wake them.
 
 // Options of a Service.
 type Options struct {
