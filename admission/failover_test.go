@@ -72,7 +72,7 @@ func TestAMasterDiesUnderLoad(t *testing.T) {
 		subjects = 60 // each of one caller; some 20 are the first master's
 		limit    = 150
 		timeout  = 150 * ms  // the default
-		slack    = 1500 * ms // for a busy machine; without the time-out a caller waits for the promotion
+		slack    = 1500 * ms // for a busy machine
 	)
 	cluster := testenv.StartFailoverCluster(t)
 	opts, err := redisclient.ParseURL("redis://" + strings.Join(cluster.Addrs, ","))
