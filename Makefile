@@ -60,7 +60,7 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 lint: ## static checks
 	go mod tidy -diff
 	CGO_ENABLED=0 go list -deps -f '{{""}}' ./cmd/...
-	GOOS=wasip1 GOARCH=wasm go build ./orders ./orders/shop ./orders/memory ./waitingroom ./semaphore ./admission ./login # no part of them needs a process of its own
+	GOOS=wasip1 GOARCH=wasm go build ./orders ./orders/shop ./orders/memory ./waitingroom ./waitingroom/memory ./semaphore ./admission ./login ./internal/judge # no part of them needs a process of its own
 	! grep -rnE --include='*.js' --include='*.html' --exclude='*.min.js' --exclude-dir=uplot '(inner|outer|insertAdjacent)HTML|HTMLUnsafe|srcdoc|document\.write|createContextualFragment|parseFromString|\beval\(|new Function' . # shops with require-trusted-types-for 'script' could not embed it
 	! grep -rnwE --include='*.go' --include='*.lua' --exclude='*_test.go' --exclude-dir=testdata '[Tt]old|[Hh]eard|[Uu]nheard|[Nn]obody|[Ss]ays|[Ss]aid|[Kk]nows|Because|[Pp]atience|[Cc]alm|[Bb]ulletin|[Pp]atrol|[Mm]ark|Deafen|sayCome|sayAgain' . | grep -v '"postgres", "nobody"' # riddles; plain words are states, describes, has, receives, no process, timeout. Unix has a user nobody
 	$(LINT) config verify
@@ -135,6 +135,17 @@ chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… 
 	go test ./internal/chaos -timeout 0 -count 1 -run '^$(if $(HOSTS),TestHosts,TestChaos)$$' -v -rounds $(ROUNDS) -parallel $(AT_ONCE) -rate $(RATE) $(if $(VISITORS),-visitors $(VISITORS)) $(if $(SEED),-seed $(SEED)) \
 		$(if $(FAULTS),-faults $(FAULTS)) $(if $(ONLY),-only $(ONLY)) $(if $(DOUBLE),-double) $(if $(SHRINK),-shrink) $(if $(REPORT),-report $(abspath $(REPORT))) \
 		$(if $(HOSTS),-hosts $(if $(MEASURE),-measure $(MEASURE)) $(if $(DURABILITY),-durability $(DURABILITY)) $(if $(SENTINEL),-sentinel)) $(ARGS)
+
+.PHONY: simulate
+simulate: SEEDS ?= $(or $(SEED),1-1000)
+simulate: ## run installations in virtual time, whose faults a number decides (SEEDS=1-10000 ALL=1 JSON=file SIZE=30 COVER=folder; SEED=4711 TRACE=1 SHAPE='…': one again)
+	go run ./internal/simulation/simulate -seeds $(SEEDS) $(if $(TRACE),-trace) $(if $(ALL),-all) $(if $(SHAPE),-shape '$(SHAPE)') \
+		$(if $(JSON),-json $(abspath $(JSON))) $(if $(COVER),-cover $(abspath $(COVER))) $(if $(SIZE),-size $(SIZE))
+
+.PHONY: defects
+defects: SEEDS ?= 1-2000
+defects: ## build the simulation with each deliberate mistake of internal/simulation/defects, which worlds have to find (ONLY=name SEEDS=1-2000)
+	go run ./internal/simulation/simulate -defects internal/simulation/defects -seeds $(SEEDS) $(if $(ONLY),-only $(ONLY))
 
 .PHONY: upgrade
 upgrade: OLD ?= 63850f3d

@@ -33,7 +33,7 @@ func NewRedisStore(rdb redisscript.Client) *RedisStore { return &RedisStore{rdb:
 
 // Listen implements Store. On a Client without Pub/Sub it only waits. The error is the connection's.
 func (s *RedisStore) Listen(ctx context.Context, key string, changed func(string)) error {
-	if err := pubsub.Listen(ctx, pubsub.Of(redisscript.Unwrap(s.rdb)), key, changed); err != nil {
+	if err := pubsub.Listen(ctx, pubsub.Of(redisscript.Unwrap(s.rdb)), []string{key}, changed); err != nil {
 		return fmt.Errorf("bans: %w", err)
 	}
 	return nil

@@ -6,64 +6,147 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
 // settled is the time after the last order before a stack counts as idle.
 const settled = 2 * time.Second
 
-// atRest measures stacks with a sale and without buyers.
+// A resting stack has sales, and perhaps more, and no buyers.
+type resting struct {
+	name    string
+	stack   *stack.Stack
+	options stack.Options
+	sales   int
+	more    func(ctx context.Context, s *shop) error // defines what the stack has besides; nil: nothing
+	settle  time.Duration                            // until all of it rests, which rooms do 30 s after their last use; 0: settled
+}
+
+// resting returns the stacks to measure: each with one sale, and this project's with more of everything.
+func (r *run) resting() (all []resting) {
+	for _, st := range r.stacks {
+		all = append(all, resting{name: st.Name, stack: st, sales: 1})
+	}
+	for _, st := range r.stacks {
+		if !st.Own() {
+			continue
+		}
+		all = append(all, resting{name: fmt.Sprintf("%s, %d sales", st.Name, r.size.idleSales), stack: st, sales: r.size.idleSales},
+			resting{name: st.Embedded().Name, stack: st.Embedded(), sales: 1},
+			resting{name: st.Name + ", 2 APIs", stack: st, options: stack.Options{APIs: 2}, sales: 1})
+		for _, n := range r.size.idleRooms {
+			all = append(all, resting{
+				name: fmt.Sprintf("%s, 2 APIs, %d rooms", st.Name, n), stack: st, options: stack.Options{APIs: 2}, sales: 1,
+				more: func(ctx context.Context, s *shop) error { return s.defineRooms(ctx, n, "") }, settle: 7 * r.size.idle,
+			})
+		}
+		rooms := r.size.idleRooms[len(r.size.idleRooms)-1]
+		all = append(all, resting{
+			name: fmt.Sprintf("%s, 2 APIs, a sale of %d rooms", st.Name, rooms), stack: st, options: stack.Options{APIs: 2}, sales: 1,
+			more: func(ctx context.Context, s *shop) error {
+				if err := s.Offer(ctx, soldInRooms, rooms, 1, 0); err != nil {
+					return err
+				}
+				return s.defineRooms(ctx, rooms, soldInRooms)
+			}, settle: 7 * r.size.idle,
+		}, resting{
+			name: fmt.Sprintf("%s, 2 APIs, %d semaphores", st.Name, r.size.idleSemaphores), stack: st, options: stack.Options{APIs: 2}, sales: 1,
+			more: func(ctx context.Context, s *shop) error { return s.defineSemaphores(ctx, r.size.idleSemaphores) },
+		})
+	}
+	return all
+}
+
+// soldInRooms is a sale each of whose items has a room.
+const soldInRooms = "bench-rooms"
+
+// defineRooms defines rooms that have begun, of the items of a sale or, if that is empty, of none.
+func (s *shop) defineRooms(ctx context.Context, n int, sale string) error {
+	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	return s.define(ctx, n, func(i int) (path, body string) {
+		of := `"capacity":10`
+		if sale != "" {
+			of = fmt.Sprintf(`"sale":%q,"item":%q`, sale, stack.Item(i))
+		}
+		return fmt.Sprintf("/v1/rooms/room-%d", i), fmt.Sprintf(`{"mode":"fifo","starts_at":%q,%s}`, starts, of)
+	})
+}
+
+func (s *shop) defineSemaphores(ctx context.Context, n int) error {
+	return s.define(ctx, n, func(i int) (path, body string) { return fmt.Sprintf("/v1/semaphores/semaphore-%d", i), `{"limit":5}` })
+}
+
+func (s *shop) define(ctx context.Context, n int, of func(i int) (path, body string)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(offersAtOnce)
+	for i := range n {
+		path, body := of(i)
+		g.Go(func() error { return s.Put(ctx, path, body) })
+	}
+	return g.Wait()
+}
+
+// restingKinds are the processes of a stack.
+var restingKinds = []string{"API", "worker", "Redis", "Postgres"}
+
+// atRest measures stacks without buyers.
 func (r *run) atRest(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	type resting struct {
-		name  string
-		stack *stack.Stack
-		sales int
+	head := []string{"% of a core"}
+	head = append(append(head, restingKinds...), "Redis commands/s", "Postgres transactions/s")
+	for _, kind := range restingKinds {
+		head = append(head, kind+" waits/s")
 	}
-	var all []resting
-	for _, st := range r.stacks {
-		all = append(all, resting{st.Name, st, 1})
-	}
-	for _, st := range r.stacks {
-		if st.Own() {
-			all = append(all, resting{fmt.Sprintf("%s, %d sales", st.Name, r.size.idleSales), st, r.size.idleSales},
-				resting{st.Embedded().Name, st.Embedded(), 1})
-		}
-	}
-	tab := newTable("% of a core", "API", "worker", "Redis", "Postgres", "Redis commands/s")
+	tab := newTable(head...)
 	figures := map[string]map[string]float64{}
-	for _, at := range all {
-		percent, err := r.idleTurn(ctx, at.stack, at.sales)
+	for _, at := range r.resting() {
+		if !r.chosen.MatchString(at.name) {
+			continue
+		}
+		found, err := r.idleTurn(ctx, &at)
 		if err != nil {
 			return fmt.Errorf("%s: %w", at.name, err)
 		}
-		figures[at.name] = percent
+		figures[at.name] = found
 		cells := []string{at.name}
-		for _, name := range []string{"API", "worker", "Redis", "Postgres", "commands"} {
+		add := func(name string) {
 			cell := ""
-			if v, ok := percent[name]; ok {
+			if v, ok := found[name]; ok {
 				cell = one(v)
 			}
 			cells = append(cells, cell)
 		}
+		for _, name := range append(restingKinds[:len(restingKinds):len(restingKinds)], "commands", "transactions") {
+			add(name)
+		}
+		for _, kind := range restingKinds {
+			add(kind + " waits")
+		}
 		tab.add(cells...)
 	}
 	r.keep("idle", figures)
-	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale, or as many as the name states", r.size.idle))
+	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale and what the name states; waits are voluntary context switches", r.size.idle))
 	return nil
 }
 
-func (r *run) idleTurn(ctx context.Context, st *stack.Stack, sales int) (map[string]float64, error) {
-	running, err := st.Start(ctx, r.servers, stack.Options{})
+func (r *run) idleTurn(ctx context.Context, at *resting) (map[string]float64, error) {
+	running, err := at.stack.Start(ctx, r.servers, at.options)
 	if err != nil {
 		return nil, err
 	}
 	defer running.Stop()
 	s := &shop{Running: running, servers: r.servers, items: 1}
-	if err := s.offerMore(ctx, sales); err != nil {
+	if err := s.offerMore(ctx, at.sales); err != nil {
 		return nil, err
+	}
+	if at.more != nil {
+		if err := at.more(ctx, s); err != nil {
+			return nil, err
+		}
 	}
 	res := s.crowd(8).Exactly(ctx, warmUp)
 	if res.Statuses[202] < warmUp/2 {
@@ -75,28 +158,56 @@ func (r *run) idleTurn(ctx context.Context, st *stack.Stack, sales int) (map[str
 			return nil, err
 		}
 	}
-	if err := pause(ctx, min(settled, 2*r.size.idle)); err != nil {
+	if err := pause(ctx, max(min(settled, 2*r.size.idle), at.settle)); err != nil {
 		return nil, err
 	}
+	return s.rest(ctx, r.size.idle, embedded)
+}
+
+// rest returns what the stack uses while nothing asks it: by kind of process the percentage of a core, and how often it waits in a
+// second; and commands and transactions in a second.
+func (s *shop) rest(ctx context.Context, length time.Duration, embedded bool) (map[string]float64, error) {
 	if err := s.servers.ResetCommands(ctx); err != nil {
 		return nil, err
 	}
-	before, start := s.meter(), time.Now()
-	if err := pause(ctx, r.size.idle); err != nil {
+	transactions, err := s.servers.Transactions(ctx)
+	if err != nil {
 		return nil, err
 	}
-	after, took := s.meter(), time.Since(start)
-	percent := map[string]float64{}
-	for name := range after {
-		percent[name] = 100 * (after[name] - before[name]).Seconds() / took.Seconds()
+	before, waited, start := s.meter(), s.waits(), time.Now()
+	if err := pause(ctx, length); err != nil {
+		return nil, err
 	}
-	delete(percent, "generator")
+	after, waits, took := s.meter(), s.waits(), time.Since(start)
+	found := map[string]float64{}
+	for _, name := range restingKinds {
+		found[name] = 100 * (after[name] - before[name]).Seconds() / took.Seconds()
+		found[name+" waits"] = float64(waits[name]-waited[name]) / took.Seconds()
+	}
 	if embedded {
-		return map[string]float64{"API": percent["API"]}, nil
+		return map[string]float64{"API": found["API"], "API waits": found["API waits"]}, nil
 	}
+	ended, err := s.servers.Transactions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found["transactions"] = float64(ended-transactions) / took.Seconds()
 	commands, err := s.servers.Commands(ctx)
 	for _, c := range commands {
-		percent["commands"] += float64(c.Calls) / took.Seconds()
+		found["commands"] += float64(c.Calls) / took.Seconds()
 	}
-	return percent, err
+	return found, err
+}
+
+// waits returns how often each kind of process has waited for something.
+func (s *shop) waits() map[string]int64 {
+	n := map[string]int64{}
+	for _, p := range s.APIs {
+		n["API"] += p.Waits()
+	}
+	for _, p := range s.Workers {
+		n["worker"] += p.Waits()
+	}
+	n["Redis"], n["Postgres"] = s.servers.Waits()
+	return n
 }

@@ -37,6 +37,7 @@ type run struct {
 	tuned      bool   // includes a handmade stack that writes orders with one statement
 	other      string // another checkout to measure beside this one; empty: none
 	stacks     []*stack.Stack
+	floor      *stack.Stack   // of the suite orders
 	servers    *stack.Servers // for stacks
 	scripts    *stack.Scripts
 	redis      *redisServer

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +18,13 @@ const (
 	most        = 512 // connections of an open-loop crowd
 	warmUp      = 500 // orders
 	manyUnits   = 10_000_000
-	lowRate     = 100 // orders a second, far below any peak
 )
 
-// An orderTurn is one turn of one stack: a peak until all orders are committed, then half of that rate at fixed moments, then a
-// hundred a second, then the statistics of Redis.
+// rates are orders a second below any peak.
+var rates = []float64{100, 500, 1500}
+
+// An orderTurn is one turn of one stack: a peak until all orders are committed, then half of that rate at fixed moments, then the lower
+// rates, then the statistics of Redis.
 type orderTurn struct {
 	Stack string `json:"stack"`
 
@@ -39,18 +42,23 @@ type orderTurn struct {
 	PerCommit float64            `json:"orders_per_transaction"`
 	Commands  []stack.Share      `json:"redis_commands"`
 
-	HalfRate        float64       `json:"half_offered_per_second"`
-	HalfP50         time.Duration `json:"half_p50_ns"`
-	HalfP99         time.Duration `json:"half_p99_ns"`
-	HalfNotAccepted int64         `json:"half_not_accepted"`
-	ConfirmedP50    time.Duration `json:"half_confirmed_p50_ns"`
-	ConfirmedP99    time.Duration `json:"half_confirmed_p99_ns"`
-
-	LowCPU map[string]float64 `json:"low_cpu_us_per_order"` // by process
-	LowSum float64            `json:"low_cpu_us_per_order_sum"`
+	Half partLoad   `json:"half"`
+	Low  []partLoad `json:"low"` // one of each of rates
 
 	Scripts       []stack.Share `json:"redis_scripts"`
 	ScriptsOrders int64         `json:"redis_scripts_orders"`
+}
+
+// A partLoad is orders at fixed moments.
+type partLoad struct {
+	Offered      float64            `json:"offered_per_second"`
+	P50          time.Duration      `json:"p50_ns"`
+	P99          time.Duration      `json:"p99_ns"`
+	NotAccepted  int64              `json:"not_accepted"`
+	ConfirmedP50 time.Duration      `json:"confirmed_p50_ns"` // from 202 to commit
+	ConfirmedP99 time.Duration      `json:"confirmed_p99_ns"`
+	CPU          map[string]float64 `json:"cpu_us_per_order"` // by process
+	Sum          float64            `json:"cpu_us_per_order_sum"`
 }
 
 // orderTurn is one turn of one stack.
@@ -69,11 +77,15 @@ func (r *run) orderTurn(ctx context.Context, st *stack.Stack) (t orderTurn, err 
 	if err := s.peak(ctx, r.size.peak, &t); err != nil {
 		return t, err
 	}
-	if err := s.half(ctx, r.size.half, &t); err != nil {
+	if t.Half, err = s.part(ctx, r.size.half, t.Admitted/2); err != nil {
 		return t, err
 	}
-	if err := s.low(ctx, 4*r.size.half, &t); err != nil {
-		return t, err
+	for _, rate := range rates {
+		low, err := s.part(ctx, 2*r.size.half, rate)
+		if err != nil {
+			return t, err
+		}
+		t.Low = append(t.Low, low)
 	}
 	var unfinished error
 	t.Scripts, err = s.servers.Sample(ctx, r.scripts, func() {
@@ -89,10 +101,6 @@ func (s *shop) peak(ctx context.Context, length time.Duration, t *orderTurn) err
 	if err != nil {
 		return err
 	}
-	commits, err := s.Metric(ctx, "tidegate_commit_orders_count")
-	if err != nil {
-		return err
-	}
 	if err := s.servers.ResetCommands(ctx); err != nil {
 		return err
 	}
@@ -105,7 +113,7 @@ func (s *shop) peak(ctx context.Context, length time.Duration, t *orderTurn) err
 	if t.Commands, err = s.servers.Commands(ctx); err != nil {
 		return err
 	}
-	end, err := s.lastCommit(ctx)
+	end, commits, err := s.commits(ctx, start)
 	if err != nil {
 		return err
 	}
@@ -116,12 +124,11 @@ func (s *shop) peak(ctx context.Context, length time.Duration, t *orderTurn) err
 	if err != nil {
 		return err
 	}
-	t.PerTask = float64(t.Orders) / float64(max(1, done-tasks))
-	after, err := s.Metric(ctx, "tidegate_commit_orders_count")
-	if t.PerCommit = 1; after > commits {
-		t.PerCommit = float64(t.Orders) / (after - commits)
+	if done > tasks {
+		t.PerTask = float64(t.Orders) / float64(done-tasks)
 	}
-	return err
+	t.PerCommit = float64(t.Orders) / float64(max(1, commits))
+	return nil
 }
 
 func others(res *crowd.Result) (n int64) {
@@ -133,8 +140,8 @@ func others(res *crowd.Result) (n int64) {
 	return n
 }
 
-// half places orders at half of the peak's rate.
-func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) error {
+// part places so many orders a second. What the stack uses at rest is part of their CPU time.
+func (s *shop) part(ctx context.Context, length time.Duration, rate float64) (t partLoad, err error) {
 	var (
 		mu       sync.Mutex
 		accepted = map[string]time.Time{} // by order
@@ -149,34 +156,28 @@ func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) err
 		accepted[id] = at
 		mu.Unlock()
 	}
-	t.HalfRate = t.Admitted / 2
-	res := c.Open(ctx, length, t.HalfRate)
-	t.HalfP50, t.HalfP99, t.HalfNotAccepted = res.Quantile(50), res.Quantile(99), others(res)
-	if _, err := s.all(ctx, res); err != nil {
-		return err
+	before := s.meter()
+	res := c.Open(ctx, length, rate)
+	t.Offered, t.P50, t.P99, t.NotAccepted = rate, res.Quantile(50), res.Quantile(99), others(res)
+	n, err := s.all(ctx, res)
+	if err != nil {
+		return t, err
 	}
+	t.CPU, t.Sum, _ = s.meter().since(before, n)
 	// Orders whose answer was lost may have been counted instead of accepted ones, so wait for the accepted ones.
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		delays, err := s.delays(ctx, accepted)
 		if err != nil {
-			return err
+			return t, err
 		}
 		if len(delays) == len(accepted) {
 			t.ConfirmedP50, t.ConfirmedP99 = crowd.Quantile(delays, 50), crowd.Quantile(delays, 99)
-			return nil
+			return t, nil
 		}
 		if time.Since(start) > commitWithin {
-			return fmt.Errorf("%d of %d accepted orders are not committed", len(accepted)-len(delays), len(accepted))
+			return t, fmt.Errorf("%d of %d accepted orders are not committed", len(accepted)-len(delays), len(accepted))
 		}
 	}
-}
-
-// low places a hundred orders a second. What the stack uses at rest is part of it.
-func (s *shop) low(ctx context.Context, length time.Duration, t *orderTurn) error {
-	before := s.meter()
-	n, err := s.all(ctx, s.crowd(connections).Open(ctx, length, lowRate))
-	t.LowCPU, t.LowSum, _ = s.meter().since(before, n)
-	return err
 }
 
 // delays returns the times from an order's 202 to its commit.
@@ -199,7 +200,7 @@ func (s *shop) delays(ctx context.Context, accepted map[string]time.Time) (delay
 	return delays, rows.Err()
 }
 
-// orderID returns the id in the answer, which has the same name in both stacks.
+// orderID returns the id in the answer, which has the same name in all stacks.
 func orderID(body []byte) string {
 	_, rest, _ := bytes.Cut(body, []byte(`"order_id":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
@@ -211,9 +212,10 @@ func (r *run) orders(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	turns := make([][]orderTurn, len(r.stacks))
+	contenders := append(slices.Clone(r.stacks), r.floor)
+	turns := make([][]orderTurn, len(contenders))
 	for range r.size.rounds {
-		for i, st := range r.stacks {
+		for i, st := range contenders {
 			t, err := r.orderTurn(ctx, st)
 			if err != nil {
 				return fmt.Errorf("%s: %w", st.Name, err)
@@ -264,22 +266,28 @@ func (r *run) orderTables(turns [][]orderTurn) {
 	row("orders a task", one, func(t orderTurn) float64 { return t.PerTask })
 	row("orders a transaction", one, func(t orderTurn) float64 { return t.PerCommit })
 	row("answers but 202", whole, func(t orderTurn) float64 { return float64(t.NotAccepted) })
-	row("half load: offered/s", whole, func(t orderTurn) float64 { return t.HalfRate })
-	row("half load: p50 of 202", ms, func(t orderTurn) float64 { return float64(t.HalfP50) })
-	row("half load: p99 of 202", ms, func(t orderTurn) float64 { return float64(t.HalfP99) })
-	row("half load: 202 to commit, p50", ms, func(t orderTurn) float64 { return float64(t.ConfirmedP50) })
-	row("half load: 202 to commit, p99", ms, func(t orderTurn) float64 { return float64(t.ConfirmedP99) })
-	row("half load: answers but 202", whole, func(t orderTurn) float64 { return float64(t.HalfNotAccepted) })
-	for _, process := range processes {
-		row(fmt.Sprintf("%d/s: CPU µs an order: %s", lowRate, process), whole, func(t orderTurn) float64 { return t.LowCPU[process] })
+	part := func(name string, of func(orderTurn) partLoad) {
+		row(name+": p50 of 202", ms, func(t orderTurn) float64 { return float64(of(t).P50) })
+		row(name+": p99 of 202", ms, func(t orderTurn) float64 { return float64(of(t).P99) })
+		row(name+": 202 to commit, p50", ms, func(t orderTurn) float64 { return float64(of(t).ConfirmedP50) })
+		row(name+": 202 to commit, p99", ms, func(t orderTurn) float64 { return float64(of(t).ConfirmedP99) })
+		row(name+": answers but 202", whole, func(t orderTurn) float64 { return float64(of(t).NotAccepted) })
+		for _, process := range processes {
+			row(name+": CPU µs an order: "+process, whole, func(t orderTurn) float64 { return of(t).CPU[process] })
+		}
+		row(name+": CPU µs an order: sum", whole, func(t orderTurn) float64 { return of(t).Sum })
 	}
-	row(fmt.Sprintf("%d/s: CPU µs an order: sum", lowRate), whole, func(t orderTurn) float64 { return t.LowSum })
+	row("half load: offered/s", whole, func(t orderTurn) float64 { return t.Half.Offered })
+	part("half load", func(t orderTurn) partLoad { return t.Half })
+	for i, rate := range rates {
+		part(fmt.Sprintf("%.0f/s", rate), func(t orderTurn) partLoad { return t.Low[i] })
+	}
 	flushed := "off"
 	if r.fsync {
 		flushed = "on"
 	}
-	r.print(tab, fmt.Sprintf("Orders: %d connections for %v, then half of that pace for %v, then %d/s for %v; %d rounds, fsync of Postgres %s",
-		connections, r.size.peak, r.size.half, lowRate, 4*r.size.half, r.size.rounds, flushed))
+	r.print(tab, fmt.Sprintf("Orders: %d connections for %v, then half of that pace for %v, then %.0f/s for %v each; %d rounds, fsync of Postgres %s",
+		connections, r.size.peak, r.size.half, rates, 2*r.size.half, r.size.rounds, flushed))
 	for _, of := range turns {
 		r.redisTable("Redis by command at the peak (evalsha contains the others as far as scripts run them), "+of[0].Stack, of,
 			func(t orderTurn) ([]stack.Share, int64) { return t.Commands, t.Orders })

@@ -91,10 +91,11 @@ func (s *shop) committed(ctx context.Context, res *crowd.Result) (count int64, e
 	return count, nil
 }
 
-// lastCommit returns when the newest order was committed.
-func (s *shop) lastCommit(ctx context.Context) (at time.Time, err error) {
-	err = s.servers.Database.QueryRow(ctx, `SELECT max(pg_xact_commit_timestamp(xmin)) FROM orders`).Scan(&at)
-	return at, err
+// commits returns when the newest order was committed, and how many transactions have committed orders since a time.
+func (s *shop) commits(ctx context.Context, since time.Time) (last time.Time, count int64, err error) {
+	err = s.servers.Database.QueryRow(ctx, `SELECT max(pg_xact_commit_timestamp(xmin)), count(DISTINCT xmin::text) FROM orders
+		WHERE pg_xact_commit_timestamp(xmin) >= $1`, since).Scan(&last, &count)
+	return last, count, err
 }
 
 // tasks returns how many tasks asynq's workers have processed.

@@ -76,7 +76,7 @@ func (s *Set) receive(ctx context.Context, sub subscription) {
 		subscribe = s.rdb.SSubscribe
 	}
 	_ = pubsub.Follow(ctx, listenPause, func() error {
-		return pubsub.Listen(ctx, subscribe, sub.channel, func(message string) {
+		return pubsub.Listen(ctx, subscribe, []string{sub.channel}, func(message string) {
 			if message != "" {
 				s.handle(message)
 				return

@@ -104,7 +104,7 @@ func (s *Service) fetchBeacons(ctx context.Context) {
 		}
 		signature, err := got.signature, got.err
 		if err == nil {
-			_, err = s.locked(ctx, name, func(_ store.Conn, r *room) error { return r.setBeacon(round, signature) })
+			_, err = s.locked(ctx, name, func(_ store.Tx, r *room) error { return r.setBeacon(round, signature) })
 		}
 		if err != nil && ctx.Err() == nil && overdue > beaconLate { // relays have a round some moments after it is signed
 			s.opts.Logger.WarnContext(ctx, "a waiting room waits for its beacon, which cannot be fetched: try again, or give it with tidegate "+

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/waitingroom"
 	"github.com/tidegate/tidegate/waitingroom/draw"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // drawWithBeacon opens a room that draws in a minute, in which ten people have joined, and returns its round.
@@ -83,7 +84,7 @@ func TestBeacon(t *testing.T) {
 			t.Errorf("again, after the draw: %v", err)
 		}
 		h.verify()
-		h.exec(`UPDATE waiting_rooms SET beacon_signature = '` + waitingroom.Sign(named.Round+1) + `'`)
+		h.amend(name, func(r *store.Room) { r.Saved.Beacon.Signature = waitingroom.Sign(named.Round + 1) })
 		checks, err := h.rooms.Verify(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)

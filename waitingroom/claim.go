@@ -42,7 +42,7 @@ func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, *
 
 func (s *Service) claimBatch(ctx context.Context, name string, take taking[*claimCall, claimed]) {
 	var locked time.Time
-	r, err := s.locked(ctx, name, func(tx store.Conn, r *room) error {
+	r, err := s.locked(ctx, name, func(tx store.Tx, r *room) error {
 		locked = s.now()
 		return s.claim(ctx, tx, r, take())
 	})
@@ -61,7 +61,7 @@ func (s *Service) claimBatch(ctx context.Context, name string, take taking[*clai
 
 // claim admits those whose turn it is, as many as there is room for. They may order only after the commit and admit: otherwise a user could
 // order with a pass that was rolled back, and whose units the room promises to the next.
-func (s *Service) claim(ctx context.Context, tx store.Conn, r *room, calls []*batch.Call[*claimCall, claimed]) error {
+func (s *Service) claim(ctx context.Context, tx store.Tx, r *room, calls []*batch.Call[*claimCall, claimed]) error {
 	subjects := make([]string, len(calls))
 	for i, c := range calls {
 		subjects[i] = c.In.subject
@@ -144,12 +144,12 @@ func (s *Service) Restore(ctx context.Context, sale, item, user string) (bool, e
 			continue
 		}
 		subject := v.subject("user", user)
-		found, err := s.store.Conn().BySubject(ctx, v.room.def.Room, []string{subject})
+		found, err := s.store.BySubject(ctx, v.room.def.Room, []string{subject})
 		if err != nil {
 			return false, err
 		}
 		if p := found[subject]; p != nil && v.room.state(p, p.Position, v.clockNow(s.now())) == StateAdmitted {
-			return true, s.admit(ctx, &v.room, v.fetched, p)
+			return true, s.admit(ctx, &v.room, v.read, p)
 		}
 	}
 	return false, nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/memory"
 )
 
 // Nobody may order with a pass that the database does not have.
@@ -13,7 +14,7 @@ func TestARightToOrderFollowsTheCommit(t *testing.T) {
 		h.open(func(*waitingroom.Definition) {})
 		h.join("ann")
 		h.later(time.Second)
-		h.rooms.Replace("ended_at = $32", "ended_at = $32 / 0") // the last statement before the commit fails
+		h.breaks("ended_at = $32", "ended_at = $32 / 0", func(op memory.Op) bool { return op == "Write" }) // the last statement before the commit fails
 		if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err == nil {
 			t.Fatal("the claim was stored")
 		}

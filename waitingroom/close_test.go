@@ -7,15 +7,19 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // closedElsewhere closes the room as a process does that ends before it lets the item be ordered.
-const closedElsewhere = `UPDATE waiting_rooms SET ended = 'closed', ended_at = 1`
+func (h *house) closedElsewhere() {
+	h.Helper()
+	h.amend(name, func(r *store.Room) { r.Saved.Ended, r.Saved.EndedAt = "closed", 1 })
+}
 
 func TestAnInterruptedCloseIsFinished(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(*waitingroom.Definition) {})
-		h.exec(closedElsewhere)
+		h.closedElsewhere()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		over := make(chan error)
@@ -38,7 +42,7 @@ func TestAChangeOfAClosedRoomGuardsNothing(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.open(func(*waitingroom.Definition) {})
 		d := h.status().Definition
-		h.shop.guarding = func() { h.exec(closedElsewhere) }
+		h.shop.guarding = h.closedElsewhere
 		if _, _, err := h.rooms.Put(t.Context(), d); !errors.Is(err, waitingroom.ErrConflict) {
 			t.Errorf("%v, want ErrConflict", err)
 		}

@@ -58,7 +58,7 @@ func (s places) Active(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.rooms.store.Conn().CountPasses(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())))
+	return s.rooms.store.CountPasses(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())))
 }
 
 func (s places) Expired(ctx context.Context, name string, limit int) ([]Place, error) {
@@ -66,7 +66,7 @@ func (s places) Expired(ctx context.Context, name string, limit int) ([]Place, e
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.rooms.store.Conn().Expired(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())), limit)
+	rows, err := s.rooms.store.Expired(ctx, name, v.room.roomTime(v.clockNow(s.rooms.now())), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,13 @@
 // Claim writes the pass to the database, and then to Redis beside the item. The script that reserves units reads it there, so no request
 // bypasses an open room. If Redis has lost a pass, Restore writes it again at the user's next order.
 //
+// # Rest
+//
+// A room in which nothing can move, and for which no visitor asks, rests: it costs no transaction, and its stock is read every ten seconds.
+// The next request for it, or a change that another process has made, ends the rest.
+//
 // # Clock
 //
 // All times are of the database's clock. A claim window and a pass are measured in room time, which stands still while the room
-// is held, while its stock cannot be read, and while no process runs.
+// is held, while its stock cannot be read, while it rests, and while no process runs.
 package waitingroom

@@ -93,7 +93,7 @@ func (s *Service) writeDraw(ctx context.Context, name string, w io.Writer, asJSO
 	names := strings.Split(columns, ",")
 	const page = 10_000
 	for after := int64(0); after < list.N; after += page {
-		if err := s.store.Conn().Listed(ctx, name, after, min(after+page, list.N), func(p *store.Place) error {
+		if err := s.store.Listed(ctx, name, after, min(after+page, list.N), func(p *store.Place) error {
 			position := v.position(v.laneOf(p), p.LaneNumber) + 1
 			if !asJSON {
 				_, err := fmt.Fprintf(&out, "%s,%d\n", entryOf(p), position)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/dialects"
 	"github.com/tidegate/tidegate/internal/drand"
+	"github.com/tidegate/tidegate/waitingroom/internal/sqlstore"
 	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
@@ -39,6 +40,16 @@ func (s *Service) Tick(ctx context.Context, room string) error {
 	return err
 }
 
+// Woken reports whether Run would do a round at once, and takes that back.
+func (s *Service) Woken() bool {
+	select {
+	case <-s.wake:
+		return true
+	default:
+		return false
+	}
+}
+
 // Prune deletes old rooms.
 func (s *Service) Prune(ctx context.Context) error { return s.prune(ctx) }
 
@@ -47,13 +58,18 @@ func (s *Service) Replace(text, by string) {
 	s.spell(s.now(), text, by)
 }
 
-var plain sync.Map // store → its database without words of tests
+var plain sync.Map // *sqlstore.Store → its database without words of tests
 
-// spell makes a time the database's, and replaces texts in statements.
+// spell makes a time the database's, and replaces texts in statements, which a store in memory has none of.
 func (s *Service) spell(now time.Time, words ...string) {
-	of, _ := plain.LoadOrStore(s.store, *s.store)
-	db := of.(store.Store)
-	*s.store = *db.With(append(words, "{now ms}", fmt.Sprintf("CAST(%d AS bigint)", now.UnixMilli()))...)
+	db, ok := s.store.(*sqlstore.Store)
+	if !ok {
+		s.store.(interface{ SetClock(at time.Time) }).SetClock(now)
+		return
+	}
+	of, _ := plain.LoadOrStore(db, *db)
+	first := of.(sqlstore.Store)
+	*db = *first.With(append(words, "{now ms}", fmt.Sprintf("CAST(%d AS bigint)", now.UnixMilli()))...)
 }
 
 // GivenUp returns how many passes of a room this process knows to have been given up.

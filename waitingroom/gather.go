@@ -12,7 +12,7 @@ import (
 )
 
 // drawOrder ends the list of those who take part in the draw, and draws, unless the beacon is still awaited.
-func (s *Service) drawOrder(ctx context.Context, tx store.Conn, r *room) error {
+func (s *Service) drawOrder(ctx context.Context, tx store.Tx, r *room) error {
 	if !r.listed() {
 		if err := s.endList(ctx, tx, r); err != nil {
 			return err
@@ -24,7 +24,7 @@ func (s *Service) drawOrder(ctx context.Context, tx store.Conn, r *room) error {
 	return nil
 }
 
-func (s *Service) endList(ctx context.Context, tx store.Conn, r *room) error {
+func (s *Service) endList(ctx context.Context, tx store.Tx, r *room) error {
 	if err := tx.LockTail(ctx, r.def.Room, &r.saved); err != nil { // joins after it know that the room has started
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Service) endList(ctx context.Context, tx store.Conn, r *room) error {
 }
 
 // root returns the root of the list of those who joined before the start.
-func (s *Service) root(ctx context.Context, q store.Conn, r *room) ([]byte, error) {
+func (s *Service) root(ctx context.Context, q store.Reader, r *room) ([]byte, error) {
 	if err := s.lockRefresh(ctx); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Service) root(ctx context.Context, q store.Conn, r *room) ([]byte, erro
 
 // grow adds the places up to a number to the leaves that this process has. After an error, the next call reads on. The caller
 // holds the lock of the refreshes.
-func (s *Service) grow(ctx context.Context, q store.Conn, r *room, upTo int64) error {
+func (s *Service) grow(ctx context.Context, q store.Reader, r *room, upTo int64) error {
 	if t := s.trees[r.def.Room]; t != nil && t.Size() >= upTo {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (s *Service) grow(ctx context.Context, q store.Conn, r *room, upTo int64) e
 
 // confirm forgets the leaves of a room if the database has another place with the number of the last one: a database that lost its last
 // commits has given their numbers to others. The caller holds the lock of the refreshes.
-func (s *Service) confirm(ctx context.Context, q store.Conn, r *room) error {
+func (s *Service) confirm(ctx context.Context, q store.Reader, r *room) error {
 	t := s.trees[r.def.Room]
 	if t == nil || t.Size() == 0 {
 		return nil

@@ -76,6 +76,9 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if err != nil || got.refusal != nil {
 		return Place{}, got.refusal, err
 	}
+	if got.created && v.quiet(now) { // this process gives the turn, and if it dies before that, the others do not rest meanwhile
+		s.opts.Changed()
+	}
 	if v, err = s.upToDate(ctx, v, got.place); err != nil {
 		return Place{}, nil, err
 	}
@@ -99,7 +102,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 	var r *room
 	var now int64
 	var all joins
-	err := s.store.InTx(ctx, func(tx store.Conn) error {
+	err := s.store.InTx(ctx, func(tx store.Tx) error {
 		end, err := tx.LockEnd(ctx, name)
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 }
 
 func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64, bool]) {
-	if _, err := s.locked(ctx, name, func(tx store.Conn, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
+	if _, err := s.locked(ctx, name, func(tx store.Tx, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
 		for _, c := range take() {
 			c.Out, c.Err = false, err
 		}
@@ -41,7 +41,7 @@ func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64
 
 // leave gives up places. Their passes are taken back before their units are free for others. A pass that was used has become an
 // order. If the commit fails after that, settle does what is left.
-func (s *Service) leave(ctx context.Context, tx store.Conn, r *room, calls []*batch.Call[int64, bool]) error {
+func (s *Service) leave(ctx context.Context, tx store.Tx, r *room, calls []*batch.Call[int64, bool]) error {
 	numbers := make([]int64, len(calls))
 	for i, c := range calls {
 		numbers[i] = c.In
@@ -97,7 +97,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 	}
 	finished := false
 	var refusal *Refusal
-	_, err = s.locked(ctx, name, func(tx store.Conn, r *room) error {
+	_, err = s.locked(ctx, name, func(tx store.Tx, r *room) error {
 		ended, err := tx.Finish(ctx, name, p, r.roomTime(r.saved.Now))
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/memory"
 )
 
 // byToken is somebody who has a place's token, for whom a server asks.
@@ -145,7 +146,7 @@ func TestARepeatedLeaveWritesNothing(t *testing.T) {
 			if err := h.rooms.Leave(t.Context(), name, user("ann")); err != nil {
 				t.Error(err)
 			}
-			h.rooms.Replace("UPDATE", "no statement")
+			h.breaks("UPDATE", "no statement", memory.Op.Writes)
 		}
 	})
 }
@@ -163,7 +164,7 @@ func TestALeaveThatBreaksOff(t *testing.T) {
 				if _, err := outcome(h.rooms.Claim(t.Context(), name, user("ann"))); err != nil {
 					t.Fatal(err)
 				}
-				h.rooms.Replace("SET left_at", "SET no_such_column")
+				h.breaks("SET left_at", "SET no_such_column", func(op memory.Op) bool { return op == "Leave" })
 				if err := h.rooms.Leave(t.Context(), name, user("ann")); !errors.Is(err, waitingroom.ErrUnavailable) {
 					t.Errorf("without the database: %v", err)
 				}
@@ -250,9 +251,9 @@ func TestDonePlacesAreNotCounted(t *testing.T) {
 					t.Errorf("%+v, %v", pace, err)
 				}
 				h.later(2 * time.Minute)
-				var counted int
-				if err := h.db.QueryRowContext(t.Context(), `SELECT count(*) FROM waiting_places WHERE active_rt > (SELECT $1 - stopped_ms FROM waiting_rooms)`,
-					h.at.Add(-65*time.Second).UnixMilli()).Scan(&counted); err != nil {
+				rooms, _ := h.rows()
+				counted, err := h.store.CountAdmitted(t.Context(), name, h.at.Add(-65*time.Second).UnixMilli()-rooms[0].Saved.StoppedMS, 0)
+				if err != nil {
 					t.Fatal(err)
 				}
 				if s := h.place("ann").State; counted != 0 || s != waitingroom.StateDone {

@@ -26,13 +26,13 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 	if f.User != "" {
 		subject = v.subject("user", f.User)
 	}
-	rows, err := s.store.Conn().After(ctx, name, subject, f.After, f.Limit)
+	rows, err := s.store.After(ctx, name, subject, f.After, f.Limit)
 	if err != nil {
 		return nil, err
 	}
 	var acts []store.Act
 	if f.User != "" {
-		if acts, err = s.store.Conn().Acts(ctx, name); err != nil {
+		if acts, err = s.store.Acts(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	if len(numbers) == 0 {
 		return nil, nil
 	}
-	found, err := s.store.Conn().ByLaneNumber(ctx, name, lane, numbers)
+	found, err := s.store.ByLaneNumber(ctx, name, lane, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ type Pace struct {
 	Outlook  Outlook // of somebody who joins now
 }
 
-// Pace returns how fast a room admits visitors. It reads the passes of the last minute.
+// Pace returns how fast a room admits visitors. It reads the passes of the last minute, if there may be any.
 func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
-	v, err := s.view(ctx, name)
+	v, err := s.find(ctx, name)
 	if err != nil {
 		return Pace{}, err
 	}
@@ -100,6 +100,9 @@ func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
 	}
 	since := measured.Milliseconds()
 	now := v.clockNow(s.now())
-	p.Admitted, err = s.store.Conn().CountAdmitted(ctx, name, v.room.roomTime(now)-since, now-since)
+	if v.room.saved.LastActive <= v.room.roomTime(now)-since {
+		return p, nil
+	}
+	p.Admitted, err = s.store.CountAdmitted(ctx, name, v.room.roomTime(now)-since, now-since)
 	return p, err
 }

@@ -13,7 +13,7 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 	for i, c := range calls {
 		subjects[i] = c.In
 	}
-	found, err := s.store.Conn().BySubject(ctx, name, subjects)
+	found, err := s.store.BySubject(ctx, name, subjects)
 	var seen map[string]int64
 	if err == nil && len(found) > 0 {
 		seen, err = s.cursors(ctx, name)
@@ -72,7 +72,7 @@ func (s *Service) read(ctx context.Context, c *caller) (*store.Place, error) {
 	if err != nil || !c.who.byToken || p.Number == c.known.Number {
 		return p, err
 	}
-	p, err = s.store.Conn().ByNumber(ctx, name, c.known.Number)
+	p, err = s.store.ByNumber(ctx, name, c.known.Number)
 	if err == nil && (p == nil || p.Subject != c.subject) {
 		err = ErrNotJoined
 	}

@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
+	"github.com/tidegate/tidegate/waitingroom/memory"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
@@ -35,6 +39,7 @@ type shop struct {
 	admitting func()               // called before each Admit
 	guarding  func()               // called before each Guard
 	stuck     bool                 // Unguard fails
+	looks     int                  // calls of Look
 	deaf      string               // user, of whom nothing can be revoked
 }
 
@@ -90,6 +95,7 @@ func (s *shop) Revoke(_ context.Context, _, _, _, user string, since time.Time) 
 func (s *shop) Look(_ context.Context, _, _, room string, users []string, since []time.Time) (waitingroom.Supply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.looks++
 	if s.away {
 		return waitingroom.Supply{}, fmt.Errorf("%w: away", waitingroom.ErrUnavailable)
 	}
@@ -147,11 +153,44 @@ func (s *shop) order(user string) (admitted, got bool) {
 	return true, true
 }
 
-func inSQLite(db *sql.DB) *waitingroom.Store { return waitingroom.SQLite(db, &sync.Mutex{}) }
+func inSQLite(db *sql.DB) waitingroom.Store { return waitingroom.SQLite(db, &sync.Mutex{}) }
 
-// each runs test over both databases.
+// inMemory is a store whose clock and faults tests set, as Service.SetClock and Replace set them of a database.
+type inMemory struct {
+	*memory.Store
+
+	at     atomic.Int64 // Unix ms; 0: the clock's
+	around atomic.Pointer[func(op memory.Op, do func() error) error]
+}
+
+func newInMemory() *inMemory {
+	m := &inMemory{}
+	m.Store = memory.New(memory.Options{
+		Now: func() time.Time {
+			if at := m.at.Load(); at != 0 {
+				return time.UnixMilli(at)
+			}
+			return time.Now()
+		},
+		Faults: memory.Faults{Around: func(_ context.Context, op memory.Op, do func() error) error {
+			if around := m.around.Load(); around != nil {
+				return (*around)(op, do)
+			}
+			return do()
+		}},
+	})
+	return m
+}
+
+func (m *inMemory) SetClock(at time.Time) {
+	m.at.Store(at.UnixMilli())
+	m.around.Store(nil)
+}
+
+// each runs test over both databases, and in memory.
 func each(t *testing.T, test func(t *testing.T, h *house)) {
-	databases.Each(t, waitingroom.Postgres, inSQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *waitingroom.Store) {
+	t.Run("memory", func(t *testing.T) { test(t, &house{T: t, store: newInMemory(), shop: newShop(1000)}) })
+	databases.Each(t, waitingroom.Postgres, inSQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) waitingroom.Store) {
 		test(t, &house{T: t, db: db, store: open(db), shop: newShop(1000)})
 	})
 }
@@ -173,8 +212,8 @@ var secret = []byte("0123456789abcdef0123456789abcdef")
 type house struct {
 	*testing.T
 
-	db     *sql.DB
-	store  *waitingroom.Store
+	db     *sql.DB // nil: the store is in memory
+	store  waitingroom.Store
 	shop   *shop
 	banned map[string]string
 	bans   func(user string) string // instead of banned
@@ -183,9 +222,9 @@ type house struct {
 	at     time.Time // by the clock of rooms
 }
 
-// few is n, or a tenth of it over SQLite, whose statements are the same and which the race detector makes slow.
+// few is n, or a tenth of it over SQLite, whose statements are the same, and in memory, which the race detector makes slow.
 func (h *house) few(n int64) int64 {
-	if strings.HasSuffix(h.Name(), "/sqlite") {
+	if !strings.HasSuffix(h.Name(), "/pgx") {
 		return n / 10
 	}
 	return n
@@ -307,6 +346,54 @@ func people(n int) []string {
 	return names
 }
 
+// amend changes a row behind the room's back.
+func (h *house) amend(room string, alter func(*store.Room)) {
+	h.Helper()
+	if err := h.store.InTx(h.Context(), func(tx store.Tx) error {
+		r, err := tx.Lock(h.Context(), room, 0)
+		if err != nil {
+			return err
+		}
+		alter(r)
+		return tx.Write(h.Context(), r)
+	}); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// rows returns all rooms, and all places.
+func (h *house) rows() (rooms []store.Room, places []*store.Place) {
+	h.Helper()
+	rooms, err := h.store.Rooms(h.Context())
+	for i := range rooms {
+		if err == nil {
+			var of []*store.Place
+			of, err = h.store.After(h.Context(), rooms[i].Terms.Room, "", 0, 1_000_000)
+			places = append(places, of...)
+		}
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+	return rooms, places
+}
+
+// breaks makes statements fail until the clock is set: those with a text, which becomes another, and in memory some operations.
+func (h *house) breaks(text, by string, fails func(memory.Op) bool) {
+	m, ok := h.store.(*inMemory)
+	if !ok {
+		h.rooms.Replace(text, by)
+		return
+	}
+	around := func(op memory.Op, do func() error) error {
+		if fails(op) {
+			return memory.AdminShutdown
+		}
+		return do()
+	}
+	m.around.Store(&around)
+}
+
 // exec changes the database behind the room's back.
 func (h *house) exec(statement string, args ...any) {
 	h.Helper()
@@ -324,6 +411,10 @@ func (h *house) crowd(n int64, column string, value any) {
 // crowdIn is crowd in a lane.
 func (h *house) crowdIn(lane string, n int64, column string, value any) {
 	h.Helper()
+	if h.db == nil {
+		h.crowdInMemory(lane, n, column, value)
+		return
+	}
 	var joined, gathered, starts int64
 	var text string
 	if err := h.db.QueryRowContext(h.Context(), `SELECT joined, gathered, starts_at, t.lanes FROM waiting_tails t, waiting_rooms`).Scan(&joined, &gathered, &starts, &text); err != nil {
@@ -354,6 +445,46 @@ func (h *house) crowdIn(lane string, n int64, column string, value any) {
 	h.exec(`UPDATE waiting_tails SET joined = $1, gathered = $2, lanes = $3`, joined+n, gathered, string(tails))
 	if column != "" {
 		h.exec(`UPDATE waiting_places SET `+column+` = $1, changed_at = 1 WHERE seq > $2`, value, joined)
+	}
+}
+
+// crowdInMemory is crowdIn with the operations of the store. A place that is replaced has left instead: for a tick both are dead.
+func (h *house) crowdInMemory(lane string, n int64, column string, value any) {
+	h.Helper()
+	if err := h.store.InTx(h.Context(), func(tx store.Tx) error {
+		end, err := tx.LockEnd(h.Context(), name)
+		if err != nil {
+			return err
+		}
+		in := slices.IndexFunc(end.Lanes, func(l store.Tail) bool { return l.Name == lane })
+		joiners, subjects := make([]store.Joiner, n), make([]string, n)
+		for i := range joiners {
+			end.Joined++
+			end.Lanes[in].Joined++
+			subjects[i] = fmt.Sprint("crowd ", end.Joined)
+			joiners[i] = store.Joiner{
+				Number: end.Joined, Lane: lane, LaneNumber: end.Lanes[in].Joined, Subject: subjects[i], User: subjects[i], Quantity: 1,
+			}
+		}
+		if end.StartsAt > h.at.UnixMilli() {
+			end.Gathered, end.Lanes[in].Gathered = end.Joined, end.Lanes[in].Joined
+		}
+		if err := tx.Add(h.Context(), name, end, joiners, nil); err != nil {
+			return err
+		}
+		switch column {
+		case "":
+			return nil
+		case "barred":
+			return tx.Bar(h.Context(), name, subjects, value.(string), "")
+		}
+		added, err := tx.After(h.Context(), name, "", end.Joined-n, int(n))
+		if err != nil {
+			return err
+		}
+		return tx.Leave(h.Context(), name, added)
+	}); err != nil {
+		h.Fatal(err)
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 		Lanes: newLanes(&d),
 	}}
 	var stored *room
-	err = s.store.InTx(ctx, func(tx store.Conn) error {
+	err = s.store.InTx(ctx, func(tx store.Tx) error {
 		if created, err = tx.Insert(ctx, fresh.row()); err != nil || created {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Service) guard(ctx context.Context, d *Definition) error {
 		return err
 	}
 	if v := (*s.views.Load())[d.Room]; v != nil {
-		if err := v.room.checkChange(d, v.room.saved.Now); err != nil {
+		if err := v.room.checkChange(d, v.clockNow(s.now())); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func (s *Service) change(ctx context.Context, name string, by Cause, act, detail
 			return room{}, err
 		}
 	}
-	return s.locked(ctx, name, func(tx store.Conn, r *room) error {
+	return s.locked(ctx, name, func(tx store.Tx, r *room) error {
 		if by.RequestID != "" {
 			earlier, err := tx.ActOf(ctx, name, by.RequestID)
 			if err != nil || earlier != nil && earlier.Act == act && earlier.Detail == detail {
@@ -228,7 +228,7 @@ func (s *Service) unguard(ctx context.Context, r *room) error {
 // unguardClosed does what a process that ended while it closed a room has left undone. The items of rooms that ended with their
 // sale still need a turn, in case the sale is prolonged: those who waited must not be overtaken.
 func (s *Service) unguardClosed(ctx context.Context) error {
-	closed, err := s.store.Conn().Closed(ctx)
+	closed, err := s.store.Closed(ctx)
 	for i := range closed {
 		err = errsummary.Join(err, s.unguard(ctx, roomOf(&closed[i])))
 	}

@@ -19,7 +19,7 @@ const (
 // that still asks for passes of the room lets everybody pass, as it did after the room was closed, and no other room of the name
 // meets the tokens and receipts of this one.
 func (s *Service) prune(ctx context.Context) error {
-	old, err := s.store.Conn().Old(ctx, s.opts.KeepAfterEnd.Milliseconds())
+	old, err := s.store.Old(ctx, s.opts.KeepAfterEnd.Milliseconds())
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *Service) pruneRoom(ctx context.Context, r *room) error {
 		return err
 	}
 	for more, deleted := true, false; more; {
-		if err := s.store.InTx(ctx, func(tx store.Conn) (err error) {
+		if err := s.store.InTx(ctx, func(tx store.Tx) (err error) {
 			more, deleted, err = tx.Shrink(ctx, r.def.Room, pruneBatch, newLanes(&Definition{})[0])
 			return err
 		}); err != nil {

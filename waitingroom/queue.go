@@ -38,7 +38,7 @@ func (q *queue) take() *store.Place {
 
 // nextPlace returns the next place of a lane that can have a turn, or nil if there is none up to q.last, which it lowers when the
 // tick runs out of time. It moves the cursor over places that cannot have one.
-func (q *queue) nextPlace(ctx context.Context, tx store.Conn, r *room) (*store.Place, error) {
+func (q *queue) nextPlace(ctx context.Context, tx store.Tx, r *room) (*store.Place, error) {
 	for len(q.next) == 0 {
 		q.lane.Served = q.read
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < tickTimeout/2 {
@@ -56,7 +56,7 @@ func (q *queue) nextPlace(ctx context.Context, tx store.Conn, r *room) (*store.P
 
 // readPlaces reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers
 // follow each other, one statement finds the first maxTurns.
-func (q *queue) readPlaces(ctx context.Context, tx store.Conn, r *room) (err error) {
+func (q *queue) readPlaces(ctx context.Context, tx store.Tx, r *room) (err error) {
 	if q.read >= q.order.Drawn() {
 		q.next, err = tx.NextLive(ctx, r.def.Room, q.lane.Name, q.read, q.last, maxTurns)
 		for _, p := range q.next {

@@ -72,16 +72,38 @@ func (s *Service) reread(ctx context.Context) (err error) {
 			s.refreshed, s.refreshErr = s.now(), err
 		}
 	}()
-	rooms, err := s.store.Conn().Rooms(ctx)
+	versions, err := s.store.Versions(ctx)
 	if err != nil {
 		return err
 	}
 	before := *s.views.Load()
-	views, damaged := make(map[string]*view, len(rooms)), make(map[string]error)
+	changed := s.changedRooms(before, versions)
+	asOf := &moment{local: at}
+	if len(versions) > 0 {
+		asOf.now = versions[0].Now
+	}
+	for _, k := range versions {
+		if v := before[k.Room]; v != nil && changed[k.Room] == "" {
+			v.asOf.Store(asOf)
+		}
+	}
+	if len(changed) == 0 && len(before) == len(versions) { // most refreshes while all rooms rest
+		return nil
+	}
+	rooms, err := s.readRooms(ctx, changed)
+	if err != nil {
+		return err
+	}
+	views, damaged := make(map[string]*view, len(versions)), make(map[string]error)
+	for _, k := range versions {
+		if v := before[k.Room]; v != nil && changed[k.Room] == "" {
+			views[k.Room] = v
+		}
+	}
 	left := readListsWithin
 	for i := range rooms {
 		r := roomOf(&rooms[i])
-		v, err := s.renew(ctx, before[r.def.Room], r, at, &left)
+		v, err := s.renew(ctx, before[r.def.Room], r, asOf, &left)
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			return err
@@ -95,6 +117,9 @@ func (s *Service) reread(ctx context.Context) (err error) {
 		}
 		if v != nil {
 			views[r.def.Room] = v
+		}
+		if err == nil {
+			v.version = changed[r.def.Room]
 		}
 	}
 	var news []chan struct{}
@@ -118,6 +143,46 @@ func (s *Service) reread(ctx context.Context) (err error) {
 	return nil
 }
 
+// changedRooms returns the versions of the rooms that have to be read: those that have changed, have come to another phase, or could not
+// be read completely before. After a refresh that failed these are all rooms, because a database that lost its last commits may give
+// a version again. The caller holds the lock of the refreshes.
+func (s *Service) changedRooms(before map[string]*view, versions []store.Version) map[string]string {
+	changed, damaged := make(map[string]string), *s.damaged.Load()
+	for _, k := range versions {
+		v := before[k.Room]
+		if v == nil || s.refreshErr != nil || damaged[k.Room] != nil || v.version != k.Version ||
+			v.room.phase(k.Now) != v.room.phase(v.room.saved.Now) || s.listBehind(&v.room) {
+			changed[k.Room] = k.Version
+		}
+	}
+	return changed
+}
+
+// roomsAtATime is the most rooms of a statement that names them.
+const roomsAtATime = 500
+
+// readRooms reads rooms: with few names these, otherwise all, of which the caller uses those that it needs.
+func (s *Service) readRooms(ctx context.Context, changed map[string]string) ([]store.Room, error) {
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	if len(changed) <= roomsAtATime {
+		return s.store.Rooms(ctx, slices.Collect(maps.Keys(changed))...)
+	}
+	rooms, err := s.store.Rooms(ctx)
+	return slices.DeleteFunc(rooms, func(r store.Room) bool { return changed[r.Terms.Room] == "" }), err
+}
+
+// listBehind reports whether this process has not read all places of a room that will be drawn. The caller holds the lock of the
+// refreshes.
+func (s *Service) listBehind(r *room) bool {
+	if r.def.Mode != ModeDraw || r.drawn() || r.ended() != "" || r.saved.Gathered == 0 {
+		return false
+	}
+	t := s.trees[r.def.Room]
+	return t == nil || t.Size() < r.saved.Gathered
+}
+
 // changedSince reports whether visitors who wait learn something from a room that they did not from an older copy.
 func (r *room) changedSince(old *room) bool {
 	return r.served() != old.served() || r.phase(r.saved.Now) != old.phase(old.saved.Now) || r.saved.Message != old.saved.Message ||
@@ -130,16 +195,18 @@ const readListsWithin = time.Second
 
 // renew returns the view of a room, which continues an older one. It reads the list of a draw for up to left, and subtracts the
 // time that it took.
-func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, left *time.Duration) (v *view, err error) {
+func (s *Service) renew(ctx context.Context, old *view, r *room, asOf *moment, left *time.Duration) (v *view, err error) {
+	used := usageOf(r.def.Room, old, asOf.local)
 	if r.deleted() || old != nil && !old.room.def.sameLanes(&r.def) { // the old one had no places
 		delete(s.trees, r.def.Room)
 		old = nil
 	}
 	lanes := len(r.saved.Lanes)
 	v = &view{
-		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes),
-		moved: make([]*progress, lanes), mu: &sync.Mutex{},
+		room: *r, read: asOf.local, usage: used, changed: make(chan struct{}),
+		skipped: make([]map[int64]int64, lanes), early: make([][]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
 	}
+	v.asOf.Store(asOf)
 	if old != nil {
 		v.skipped, v.early, v.revoked = old.skipped, old.early, old.revoked
 	}
@@ -175,7 +242,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 	if r.def.Mode == ModeDraw && !r.drawn() {
 		began := time.Now()
 		reading, cancel := context.WithTimeout(ctx, *left)
-		_ = s.grow(reading, s.store.Conn(), r, r.saved.Gathered) // the draw reads on, and returns what is wrong with the list
+		_ = s.grow(reading, s.store, r, r.saved.Gathered) // the draw reads on, and returns what is wrong with the list
 		cancel()
 		*left -= time.Since(began)
 	}
@@ -186,13 +253,16 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time, l
 // readGone brings v.revoked, which is that of the older view, up to date, and returns places that were given up before their
 // turn: those since then.
 func (s *Service) readGone(ctx context.Context, v, old *view) (gone []*store.Place, err error) {
+	if v.room.saved.Joined == 0 {
+		return nil, nil
+	}
 	since := int64(0)
 	if old != nil {
 		since = old.room.saved.Now
 	}
 	// A transaction may commit some time after the time that it wrote.
 	const overlap = 10 * time.Second
-	all, err := s.store.Conn().Gone(ctx, v.room.def.Room,
+	all, err := s.store.Gone(ctx, v.room.def.Room,
 		max(since-overlap.Milliseconds(), 0), v.room.roomTime(v.room.saved.Now)-passSlack.Milliseconds(), v.room.def.Sale == "")
 	if err != nil {
 		return nil, err
@@ -275,8 +345,17 @@ func (v *view) readDraw() (err error) {
 	return err
 }
 
-// view returns this process's copy of a room. It reads the database if the room is not in the copy, or the copy is stale.
+// view is find for a visitor who asks, so that the room is kept current.
 func (s *Service) view(ctx context.Context, name string) (*view, error) {
+	v, err := s.find(ctx, name)
+	if err == nil {
+		s.use(v)
+	}
+	return v, err
+}
+
+// find returns this process's copy of a room. It reads the database if the room is not in the copy, or the copy is stale.
+func (s *Service) find(ctx context.Context, name string) (*view, error) {
 	v := (*s.views.Load())[name]
 	if v == nil && !ValidName(name) { // costs no read
 		return nil, ErrUnknownRoom

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 // A database that takes a query and does not answer blocks nobody for good.
@@ -55,7 +56,7 @@ func TestADamagedRoomStopsNoOther(t *testing.T) {
 			d.Room, d.Sale, d.Item, d.Capacity, d.Mode = "damaged", "", "", 1, waitingroom.ModeDraw
 		})
 		h.open(func(*waitingroom.Definition) {})
-		h.exec(`UPDATE waiting_rooms SET drawn = 1, drawn_at = 1, root = 'no root' WHERE room = 'damaged'`)
+		h.amend("damaged", func(r *store.Room) { r.Saved.NDrawn, r.Saved.DrawnAt, r.Saved.Root = 1, 1, "no root" })
 		h.join("ann")
 		h.tick(time.Second)
 		if p := h.place("ann"); p.State != waitingroom.StateTurn {

@@ -36,7 +36,7 @@ type Options struct {
 	// Beacon returns the signature of a round of drand, in hexadecimal, for rooms with a beacon. Nil: they wait until SetBeacon is called.
 	Beacon func(ctx context.Context, round int64) (signature string, err error)
 	// Changed is called after this process gave turns or changed a room, so that it can ask the other processes to Wake. It must not block.
-	// Nil: they read that within 0.2 seconds.
+	// Nil: they read that within 0.2 seconds, or within a second while all rooms rest.
 	Changed func()
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
@@ -45,7 +45,7 @@ type Options struct {
 // Service runs waiting rooms. Every process of an installation has one. Make it with New; safe for concurrent use.
 type Service struct {
 	opts    Options
-	store   *store.Store
+	store   Store
 	keys    *pass.Keys
 	views   atomic.Pointer[map[string]*view]
 	damaged atomic.Pointer[map[string]error] // why the last refresh could not read a room, by its name
@@ -66,13 +66,14 @@ type Service struct {
 
 const (
 	idleRefresh = 2 * time.Second // when no room is open
+	restRefresh = time.Second     // when all rest
 	roomsAtOnce = 4               // ticks, each of which may need two connections
 	tickTimeout = 2 * time.Second
 	drawTimeout = time.Minute // a process that has just started reads the whole list
 )
 
 // New returns a service over a store. It sends nothing.
-func New(rooms *Store, opts Options) *Service {
+func New(rooms Store, opts Options) *Service {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
@@ -83,7 +84,7 @@ func New(rooms *Store, opts Options) *Service {
 		opts.Changed = func() {}
 	}
 	s := &Service{
-		opts: opts, store: (*store.Store)(rooms), now: time.Now,
+		opts: opts, store: rooms, now: time.Now,
 		keys: pass.NewKeys(opts.Secret, opts.PreviousSecret, opts.Signer, opts.PreviousSigner), trees: make(map[string]*draw.Tree),
 		wake: make(chan struct{}, 1), refreshing: make(chan struct{}, 1),
 	}
@@ -135,17 +136,16 @@ func (s *Service) Wake() {
 
 func (s *Service) runTicks(ctx context.Context) {
 	for ctx.Err() == nil {
-		every := idleRefresh
-		switch err := s.tickRooms(ctx); {
-		case ctx.Err() != nil:
+		err := s.tickRooms(ctx)
+		if ctx.Err() != nil {
 			return
-		case err != nil:
-			s.opts.Logger.WarnContext(ctx, "the waiting rooms could not be read, and no turns are given", slog.Any("error", err))
-			every = time.Second
-		case s.anyOpen():
-			every = tickEvery
 		}
-		pause := time.NewTimer(every)
+		next := s.nextRound()
+		if err != nil {
+			s.opts.Logger.WarnContext(ctx, "the waiting rooms could not be read, and no turns are given", slog.Any("error", err))
+			next = time.Second
+		}
+		pause := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
@@ -155,46 +155,85 @@ func (s *Service) runTicks(ctx context.Context) {
 	}
 }
 
-// tickRooms gives turns in every open room, and then reads all rooms.
+// tickRooms gives turns in every room that does not rest, looks at the others, and then reads all rooms. In rooms whose rest it finds to
+// have ended it gives turns at once.
 func (s *Service) tickRooms(ctx context.Context) error {
+	began, done := time.Now(), make(map[string]bool)
+	s.attend(ctx, func(v *view, local time.Time) job {
+		switch {
+		case s.needsTicks(v, local):
+			done[v.room.def.Room] = true
+			return s.tickView
+		case s.looks(v, local) && time.Since(began) < lookWithin:
+			v.usage.looked = local
+			return s.look
+		}
+		return nil
+	})
+	if err := s.refresh(ctx); err != nil {
+		return err
+	}
+	if s.attend(ctx, func(v *view, local time.Time) job {
+		if !done[v.room.def.Room] && s.needsTicks(v, local) {
+			return s.tickView
+		}
+		return nil
+	}) == 0 {
+		return nil
+	}
+	return s.refresh(ctx)
+}
+
+// A job does something to a room, and reports whether people who wait have something to learn.
+type job func(ctx context.Context, v *view) (changed bool, err error)
+
+// attend does the jobs that choose returns, some at a time, and returns their number. choose is called when the job would begin.
+func (s *Service) attend(ctx context.Context, choose func(v *view, local time.Time) job) (n int) {
 	var g errgroup.Group
 	g.SetLimit(roomsAtOnce)
 	var moved atomic.Bool
 	for _, v := range *s.views.Load() {
-		if now := v.clockNow(s.now()); v.room.runs() && now >= v.room.def.GatherAt.UnixMilli() {
-			g.Go(func() error {
-				timeout := tickTimeout
-				if v.room.def.Mode == ModeDraw && !v.room.drawn() {
-					timeout = drawTimeout
-				}
-				within, cancel := context.WithTimeout(ctx, timeout)
-				defer cancel()
-				switch changed, err := s.tick(within, v.room.def.Room); {
-				case changed:
-					moved.Store(true)
-				case err != nil && ctx.Err() == nil: // the other rooms go on
-					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.room.def.Room),
-						slog.Any("error", err))
-				}
-				return nil
-			})
+		do := choose(v, s.now())
+		if do == nil {
+			continue
 		}
+		n++
+		g.Go(func() error {
+			timeout := tickTimeout
+			if v.room.def.Mode == ModeDraw && !v.room.drawn() {
+				timeout = drawTimeout
+			}
+			within, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			switch changed, err := do(within, v); {
+			case changed:
+				moved.Store(true)
+			case err != nil && ctx.Err() == nil: // the other rooms go on
+				s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.room.def.Room),
+					slog.Any("error", err))
+			}
+			return nil
+		})
 	}
 	_ = g.Wait()
 	if moved.Load() {
 		s.opts.Changed()
 	}
-	return s.refresh(ctx)
+	return n
+}
+
+// tickView ticks a room, unless this process has just done it.
+func (s *Service) tickView(ctx context.Context, v *view) (changed bool, err error) {
+	local := s.now()
+	if since := local.Sub(v.usage.ticked); since >= 0 && since < tickEvery*3/4 {
+		return false, nil
+	}
+	changed, err = s.tick(ctx, v.room.def.Room)
+	if err == nil {
+		v.usage.ticked = local
+	}
+	return changed, err
 }
 
 // runs reports whether a room needs ticks: it is open, or passes of it may still be used.
 func (r *room) runs() bool { return r.ended() == "" || r.saved.Promised > 0 }
-
-func (s *Service) anyOpen() bool {
-	for _, v := range *s.views.Load() {
-		if v.room.runs() && v.room.saved.Now >= v.room.def.GatherAt.Add(-time.Minute).UnixMilli() {
-			return true
-		}
-	}
-	return false
-}

@@ -11,7 +11,7 @@ import (
 
 // readStock brings the room's stock up to date. While it cannot be read, the room is stalled. A closed room reads none, because orders of
 // its item need no turn any more.
-func (s *Service) readStock(ctx context.Context, tx store.Conn, r *room) (final bool, err error) {
+func (s *Service) readStock(ctx context.Context, tx store.Tx, r *room) (final bool, err error) {
 	if r.def.Sale == "" || r.ended() == PhaseClosed {
 		r.saved.Stalled = false
 		r.stopOrStartClock(r.saved.Now)
@@ -35,7 +35,7 @@ func (s *Service) readStock(ctx context.Context, tx store.Conn, r *room) (final 
 
 // settle sets the places that have ordered to done, and reads the stock into r. A place whose pass was revoked is one whose leave broke off
 // before the commit: it has left.
-func (s *Service) settle(ctx context.Context, tx store.Conn, r *room) (final bool, err error) {
+func (s *Service) settle(ctx context.Context, tx store.Tx, r *room) (final bool, err error) {
 	if s.opts.Stock == nil {
 		return false, fmt.Errorf("%w: this program sells nothing", ErrUnavailable)
 	}
@@ -69,7 +69,7 @@ func (s *Service) settle(ctx context.Context, tx store.Conn, r *room) (final boo
 }
 
 // count counts the places of a room for budget.
-func count(ctx context.Context, tx store.Conn, r *room) (store.Counts, error) {
+func count(ctx context.Context, tx store.Tx, r *room) (store.Counts, error) {
 	rt := r.roomTime(r.saved.Now)
 	return tx.Count(ctx, r.def.Room, store.Moments{
 		Now: rt, PassOver: rt - passSlack.Milliseconds(), Fresh: rt - claimDelay.Milliseconds(),
@@ -79,7 +79,7 @@ func count(ctx context.Context, tx store.Conn, r *room) (store.Counts, error) {
 }
 
 // lapse records places that lapsed, for their history only: state is computed.
-func lapse(ctx context.Context, tx store.Conn, r *room, f *store.Counts) error {
+func lapse(ctx context.Context, tx store.Tx, r *room, f *store.Counts) error {
 	if f.Lapsing == 0 {
 		return nil
 	}

@@ -6,19 +6,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/waitingroom/internal/sqlstore"
 	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
-// Store keeps rooms and places in the tables that package migrations creates. Make it with Postgres or SQLite; it is safe for concurrent
-// use. The caller closes the database.
-type Store store.Store
+// Store keeps rooms and places. Make it with Postgres, SQLite or package memory; it is safe for concurrent use.
+type Store = store.Store
 
-// Postgres returns a store in Postgres 13 or later.
-func Postgres(db *sql.DB) *Store { return (*Store)(store.Postgres(db)) }
+// Postgres returns a store in Postgres 13 or later, in the tables that package migrations creates. The caller closes the database.
+func Postgres(db *sql.DB) Store { return sqlstore.Postgres(db) }
 
-// SQLite returns a store in a SQLite database of this process, whose transactions lock it at their start. The writers of the
-// process use one lock, such as that of the store of orders.
-func SQLite(db *sql.DB, writing sync.Locker) *Store { return (*Store)(store.SQLite(db, writing)) }
+// SQLite returns a store in the same tables in a SQLite database of this process, whose transactions lock it at their start. The writers
+// of the process use one lock, such as that of the store of orders. The caller closes the database.
+func SQLite(db *sql.DB, writing sync.Locker) Store { return sqlstore.SQLite(db, writing) }
 
 // roomOf returns the room of a row.
 func roomOf(row *store.Room) *room {
@@ -51,8 +51,8 @@ func (r *room) row() *store.Room {
 
 // locked calls alter with a room while its row is locked, and stores the result unless alter returns an error. It reads the end of the
 // queue too, which may grow meanwhile.
-func (s *Service) locked(ctx context.Context, name string, alter func(tx store.Conn, r *room) error) (changed room, err error) {
-	err = s.store.InTx(ctx, func(tx store.Conn) error {
+func (s *Service) locked(ctx context.Context, name string, alter func(tx store.Tx, r *room) error) (changed room, err error) {
+	err = s.store.InTx(ctx, func(tx store.Tx) error {
 		r, err := lock(ctx, tx, name, 0)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *Service) locked(ctx context.Context, name string, alter func(tx store.C
 }
 
 // lock locks a room's row and reads the room, unless its last tick is younger than idle ms. It returns ErrUnknownRoom if there is none.
-func lock(ctx context.Context, tx store.Conn, name string, idle int64) (*room, error) {
+func lock(ctx context.Context, tx store.Tx, name string, idle int64) (*room, error) {
 	if !ValidName(name) {
 		return nil, ErrUnknownRoom
 	}
@@ -83,7 +83,7 @@ func lock(ctx context.Context, tx store.Conn, name string, idle int64) (*room, e
 
 // cursors returns, by lane, how many positions of a room have had their turn, plus 1; 0 before the draw.
 func (s *Service) cursors(ctx context.Context, name string) (map[string]int64, error) {
-	row, err := s.store.Conn().Cursors(ctx, name)
+	row, err := s.store.Cursors(ctx, name)
 	seen := make(map[string]int64)
 	if r := roomOf(&row); r.ordered() {
 		for _, l := range row.Saved.Lanes {

@@ -13,7 +13,7 @@ import (
 func (s *Service) tick(ctx context.Context, name string) (changed bool, err error) {
 	var before, after room
 	served := int64(0)
-	err = s.store.InTx(ctx, func(tx store.Conn) error {
+	err = s.store.InTx(ctx, func(tx store.Tx) error {
 		r, err := lock(ctx, tx, name, tickEvery.Milliseconds()*3/4)
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (s *Service) tick(ctx context.Context, name string) (changed bool, err erro
 }
 
 // serve settles what became of passes, and moves the cursor.
-func (s *Service) serve(ctx context.Context, tx store.Conn, r *room, dt int64) error {
+func (s *Service) serve(ctx context.Context, tx store.Tx, r *room, dt int64) error {
 	final, err := s.readStock(ctx, tx, r)
 	if err != nil || r.saved.Stalled || r.ended() != "" {
 		return err
@@ -119,7 +119,7 @@ const (
 )
 
 // advance gives turns to the next places, and moves the cursors behind them. Places that left, or are barred, take none.
-func (s *Service) advance(ctx context.Context, tx store.Conn, r *room, turns, units int64) error {
+func (s *Service) advance(ctx context.Context, tx store.Tx, r *room, turns, units int64) error {
 	if turns == 0 || units == 0 || r.served() == r.saved.Joined {
 		return nil
 	}

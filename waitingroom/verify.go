@@ -47,7 +47,7 @@ func check(name string, ok bool, format string, args ...any) Check {
 
 // verifyPlaces reads cursors, tail and places in one statement, and so as they were at one moment.
 func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error) {
-	all, err := s.store.Conn().TakeCensus(ctx, name)
+	all, err := s.store.TakeCensus(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Service) verifyPlaces(ctx context.Context, name string) ([]Check, error
 // verifyDraw computes the root of a draw again. What it reads does not change any more.
 func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 	t := draw.NewTree()
-	if err := s.store.Conn().Listed(ctx, r.def.Room, 0, r.saved.NDrawn,
+	if err := s.store.Listed(ctx, r.def.Room, 0, r.saved.NDrawn,
 		func(p *store.Place) error { return t.Add(entryOf(p).Leaf(r.def.Room)) }); err != nil {
 		return Check{}, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) verifyDraw(ctx context.Context, r *room) (Check, error) {
 
 // verifyPromises compares the turns and passes that can still be used with the capacity and the stock, which the lock keeps as they are.
 func (s *Service) verifyPromises(ctx context.Context, name string) (checks []Check, err error) {
-	_, err = s.locked(ctx, name, func(tx store.Conn, r *room) error {
+	_, err = s.locked(ctx, name, func(tx store.Tx, r *room) error {
 		checks = nil
 		f, err := count(ctx, tx, r)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/tidegate/tidegate/waitingroom"
+	"github.com/tidegate/tidegate/waitingroom/memory"
 )
 
 // pausing is what a statement that calls the function pausing() of SQLite waits for; nil: nothing.
@@ -32,7 +33,18 @@ func TestVerifyStopsNobody(t *testing.T) {
 		h.later(time.Second)
 		h.crowd(h.few(50_000), "left_at", 1)
 		var began, resume func()
-		if _, ok := h.db.Driver().(*sqlite.Driver); ok {
+		if m, ok := h.store.(*inMemory); ok {
+			c := make(chan struct{})
+			around := func(op memory.Op, do func() error) error {
+				if op == "TakeCensus" {
+					c <- struct{}{}
+					<-c
+				}
+				return do()
+			}
+			m.around.Store(&around)
+			began, resume = func() { <-c }, func() { c <- struct{}{} }
+		} else if _, ok := h.db.Driver().(*sqlite.Driver); ok {
 			c := make(chan struct{})
 			pausing.Store(&c)
 			defer pausing.Store(nil)

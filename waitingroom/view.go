@@ -3,6 +3,7 @@ package waitingroom
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
@@ -10,11 +11,15 @@ import (
 	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
-// view is what this process has computed from its copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
+// view is what this process has computed from its copy of a room. It is immutable except for what mu guards, asOf and usage; a refresh
+// makes a new one if the room has changed.
 type view struct {
-	room    room
-	fetched time.Time     // by this process's clock
-	changed chan struct{} // closed when there is a newer one
+	room    room                   // as it was read
+	version string                 // of the room, not newer than what was read
+	read    time.Time              // when, by this process's clock
+	asOf    atomic.Pointer[moment] // the latest at which the database had this version
+	usage   *usage                 // shared by all views of the room
+	changed chan struct{}          // closed when visitors learn something from a newer one
 	// by lane: positions by number, of places that left or were barred and that the cursor has not passed; before the draw without meaning
 	skipped []map[int64]int64
 	early   [][]int64 // by lane: positions in order, of places that were given up before the draw
@@ -63,13 +68,20 @@ func (v *view) servedFor(p *store.Place) int64 {
 	return max(v.room.saved.Lanes[v.laneOf(p)].Served, p.Seen-1)
 }
 
+// moment is a time by the database's clock, and by that of this process.
+type moment struct {
+	now   int64 // Unix ms
+	local time.Time
+}
+
 // clockNow estimates the database's clock.
 func (v *view) clockNow(local time.Time) int64 {
-	return v.room.saved.Now + local.Sub(v.fetched).Milliseconds()
+	at := v.asOf.Load()
+	return at.now + local.Sub(at.local).Milliseconds()
 }
 
 // stale reports that the database has not answered for so long that the view is no basis for an answer.
-func (v *view) stale(local time.Time) bool { return local.Sub(v.fetched) > staleAfter }
+func (v *view) stale(local time.Time) bool { return local.Sub(v.asOf.Load().local) > staleAfter }
 
 const staleAfter = 3 * time.Second
 

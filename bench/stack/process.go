@@ -1,4 +1,4 @@
-// Package stack starts the measured programs as separate processes: servers, this project's programs, and the handmade ones.
+// Package stack starts the measured programs as separate processes: servers, this project's programs, and those that they are compared with.
 package stack
 
 import (
@@ -164,12 +164,47 @@ func ProcessCPU(pid int) time.Duration {
 // FamilyCPU returns ProcessCPU of a process and of its running children.
 func FamilyCPU(pid int) time.Duration {
 	sum := ProcessCPU(pid)
+	for _, child := range children(pid) {
+		sum += ProcessCPU(child)
+	}
+	return sum
+}
+
+// children returns the running children of a process.
+func children(pid int) (found []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		child, _ := strconv.Atoi(filepath.Base(dir))
 		if fields := stat(child); len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
-			sum += ProcessCPU(child)
+			found = append(found, child)
 		}
+	}
+	return found
+}
+
+// Waits returns how often the program has waited for something: the voluntary context switches of its threads.
+func (p *Process) Waits() int64 { return waits(p.cmd.Process.Pid) }
+
+// waits returns the voluntary context switches of the threads of a process that are running.
+func waits(pid int) (sum int64) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/status", pid))
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a thread that has just ended has none
+		for line := range strings.Lines(string(text)) {
+			var n int64
+			if _, err := fmt.Sscanf(line, "voluntary_ctxt_switches: %d", &n); err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// familyWaits returns waits of a process and of its running children.
+func familyWaits(pid int) int64 {
+	sum := waits(pid)
+	for _, child := range children(pid) {
+		sum += waits(child)
 	}
 	return sum
 }

@@ -22,7 +22,8 @@ type Stack struct {
 	Name     string
 	own      bool     // this project's stack
 	programs string   // folder
-	worker   []string // additional arguments of the handmade worker
+	program  string   // of a stack that is not this project's: its file there, which has the roles api and worker
+	worker   []string // additional arguments of that worker
 	start    func(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error)
 	order    func(sale, item, user string) []byte
 	offer    func(r *Running, ctx context.Context, sale string, items, stock int, hold time.Duration) error
@@ -62,10 +63,22 @@ func Tidegate(t testing.TB, name, root string) (*Stack, error) {
 // Handmade compiles the hand-assembled stack. bench is the directory of the module bench. The worker of tuned writes an order with one
 // statement instead of a transaction.
 func Handmade(t testing.TB, bench string) (st, tuned *Stack, err error) {
-	st = &Stack{Name: "handmade", programs: t.TempDir(), start: startHandmade, order: orderHandmade, offer: offerHandmade}
+	if st, err = twoRoles(t, bench, "handmade"); err != nil {
+		return nil, nil, err
+	}
 	other := *st
 	other.Name, other.worker = "handmade, one statement", []string{"-one-statement"}
-	return st, &other, build(t.Context(), bench, st.programs, "./handmade")
+	return st, &other, nil
+}
+
+// Floor compiles the least that accepts and commits orders, of one item.
+func Floor(t testing.TB, bench string) (*Stack, error) { return twoRoles(t, bench, "floor") }
+
+func twoRoles(t testing.TB, bench, program string) (*Stack, error) {
+	st := &Stack{
+		Name: program, programs: t.TempDir(), program: program, start: startTwoRoles, order: orderTwoRoles, offer: offerTwoRoles,
+	}
+	return st, build(t.Context(), bench, st.programs, "./"+program)
 }
 
 func build(ctx context.Context, root, into string, packages ...string) error {
@@ -130,30 +143,6 @@ func (r *Running) Addrs() (addrs []string) {
 
 // Item returns the name of an item created by Offer.
 func Item(n int) string { return "item-" + strconv.Itoa(n) }
-
-// Metric returns the sum of a metric over this project's workers and all labels. It is 0 for the handmade stack, which has none.
-func (r *Running) Metric(ctx context.Context, name string) (sum float64, err error) {
-	for _, p := range r.Workers {
-		if p.Addr == "" {
-			continue
-		}
-		_, text, err := Call(ctx, "GET", "http://"+p.Addr+"/metrics", "")
-		if err != nil {
-			return 0, err
-		}
-		for line := range strings.Lines(string(text)) {
-			series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if found, _, _ := strings.Cut(series, "{"); found == name {
-				v, err := strconv.ParseFloat(value, 64)
-				if err != nil {
-					return 0, fmt.Errorf("metric %s: %w", name, err)
-				}
-				sum += v
-			}
-		}
-	}
-	return sum, nil
-}
 
 func local() string { return "127.0.0.1:" + strconv.Itoa(testenv.FreePort()) }
 
@@ -238,7 +227,7 @@ func offerTidegate(r *Running, ctx context.Context, sale string, items, stock in
 	return nil
 }
 
-func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error) {
+func startTwoRoles(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error) {
 	database, err := s.Fresh(ctx)
 	if err != nil {
 		return nil, err
@@ -247,7 +236,7 @@ func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Runn
 	args := []string{"-redis", s.redisURL, "-database", database}
 	for i := range o.APIs {
 		listen := local()
-		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, "handmade"), append(args, "-role", "api", "-listen", listen),
+		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, st.program), append(args, "-role", "api", "-listen", listen),
 			nil)
 		if err != nil {
 			return r, err
@@ -259,7 +248,7 @@ func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Runn
 		}
 	}
 	for i := range o.Workers {
-		p, err := start(r.dir, fmt.Sprint("worker-", i), filepath.Join(st.programs, "handmade"),
+		p, err := start(r.dir, fmt.Sprint("worker-", i), filepath.Join(st.programs, st.program),
 			append(append(args, "-role", "worker"), st.worker...), nil)
 		if err != nil {
 			return r, err
@@ -269,11 +258,11 @@ func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Runn
 	return r, nil
 }
 
-func orderHandmade(sale, item, user string) []byte {
+func orderTwoRoles(sale, item, user string) []byte {
 	return crowd.Request("POST", "/sales/"+sale+"/orders", `{"item":"`+item+`"}`, "X-User-ID", user)
 }
 
-func offerHandmade(r *Running, ctx context.Context, sale string, items, stock int, _ time.Duration) error {
+func offerTwoRoles(r *Running, ctx context.Context, sale string, items, stock int, _ time.Duration) error {
 	for i := range items {
 		if err := insist(ctx, "PUT", "http://"+r.APIs[0].Addr+"/sales/"+sale+"/items/"+Item(i), fmt.Sprintf(`{"stock":%d}`, stock)); err != nil {
 			return err
@@ -332,7 +321,12 @@ func startEmbedded(st *Stack, ctx context.Context, _ *Servers, o Options) (*Runn
 	return r, p.await(ctx, "/readyz")
 }
 
+// Put defines something on a stack of this project, such as a room or a semaphore.
+func (r *Running) Put(ctx context.Context, path, body string) error {
+	return insist(ctx, "PUT", "http://"+r.internal+path, body)
+}
+
 // Ban bans a user from a stack of this project.
 func (r *Running) Ban(ctx context.Context, user string) error {
-	return insist(ctx, "PUT", "http://"+r.internal+"/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"bench"}`)
+	return r.Put(ctx, "/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"bench"}`)
 }

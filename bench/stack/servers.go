@@ -136,6 +136,21 @@ func (s *Servers) CPU() (redis, postgres time.Duration) {
 	return redis, FamilyCPU(s.pgPID)
 }
 
+// Waits returns how often all Redis servers, and Postgres with its children, have waited for something.
+func (s *Servers) Waits() (redis, postgres int64) {
+	for _, pid := range s.redisPID {
+		redis += familyWaits(pid)
+	}
+	return redis, familyWaits(s.pgPID)
+}
+
+// Transactions returns how many transactions Postgres has ended in the database of the turn. Sessions report them within a second.
+func (s *Servers) Transactions(ctx context.Context) (n int64, err error) {
+	err = s.admin.QueryRow(ctx, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1`,
+		fmt.Sprintf("turn_%d", s.turns)).Scan(&n)
+	return n, err
+}
+
 // RedisMemory returns the memory that Redis uses, in bytes.
 func (s *Servers) RedisMemory(ctx context.Context) (bytes int64, err error) {
 	text, err := info(ctx, s.Redis, "memory", "used_memory")

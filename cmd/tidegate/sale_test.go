@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -174,7 +175,7 @@ func TestSale(t *testing.T) {
 	}
 	for _, f := range report.Findings {
 		switch {
-		case f.Verdict != rehearse.NotJudged:
+		case f.Verdict != judge.NotJudged:
 		case f.Invariant == "I12" && *kills: // counters may have been forgotten
 		case f.Invariant == "I19":
 		case f.Invariant == "I16": // a machine so slow that units came back before the last ones were sold: nobody was told sold out

@@ -14,6 +14,9 @@ const Queues = "asynq:queues"
 // Key returns a key of a queue, such as that of a state of tasks.
 func Key(queue, part string) string { return "asynq:{" + queue + "}:" + part }
 
+// Pending returns the key of the list that workers take the tasks of a queue from.
+func Pending(queue string) string { return Key(queue, "pending") }
+
 // Count adds commands to p that count the tasks of a queue by state: pending, active, scheduled, retry and archived.
 func Count(ctx context.Context, p redis.Pipeliner, queue string) map[string]*redis.IntCmd {
 	counts := make(map[string]*redis.IntCmd, 5)

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
@@ -241,8 +242,8 @@ func freeAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(teste
 // Safe for concurrent use.
 type late struct {
 	mu     sync.Mutex
-	losses []time.Time     // of Redis' memory, guarded by mu
-	stops  []rehearse.Stop // guarded by mu
+	losses []time.Time  // of Redis' memory, guarded by mu
+	stops  []judge.Stop // guarded by mu
 }
 
 func (l *late) loss(at time.Time) {
@@ -251,7 +252,7 @@ func (l *late) loss(at time.Time) {
 	l.losses = append(l.losses, at)
 }
 
-func (l *late) stop(s rehearse.Stop) {
+func (l *late) stop(s judge.Stop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stops = append(l.stops, s)
@@ -263,11 +264,11 @@ const leftOut = 4 * time.Second
 
 // all returns the stops that a recovery may have ignored: they were long enough, and overlapped with a loss or a recovery.
 // Consecutive stops are merged.
-func (l *late) all() (long []rehearse.Stop) {
+func (l *late) all() (long []judge.Stop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stops := slices.Clone(l.stops)
-	slices.SortFunc(stops, func(a, b rehearse.Stop) int { return cmp.Or(cmp.Compare(a.API, b.API), a.From.Compare(b.From)) })
+	slices.SortFunc(stops, func(a, b judge.Stop) int { return cmp.Or(cmp.Compare(a.API, b.API), a.From.Compare(b.From)) })
 	for _, s := range stops {
 		if n := len(long) - 1; n >= 0 && long[n].API == s.API && s.From.Before(long[n].Until.Add(time.Second)) {
 			if s.Until.After(long[n].Until) {
@@ -277,7 +278,7 @@ func (l *late) all() (long []rehearse.Stop) {
 		}
 		long = append(long, s)
 	}
-	return slices.DeleteFunc(long, func(s rehearse.Stop) bool {
+	return slices.DeleteFunc(long, func(s judge.Stop) bool {
 		return s.Until.Sub(s.From) < leftOut || !slices.ContainsFunc(l.losses, func(at time.Time) bool {
 			return at.After(s.From.Add(-5*time.Second)) && at.Before(s.Until.Add(time.Second))
 		})

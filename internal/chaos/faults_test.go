@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
 // faults is the table of the faults of one machine. Plans draw from it, so a new fault only needs an entry here. Those of several hosts are in
@@ -236,7 +236,7 @@ func freezeAPI(_ context.Context, c *cluster, p params) error {
 	if !c.api(p).freeze(p.For) {
 		return errNothingThere
 	}
-	c.late.stop(rehearse.Stop{API: p.Target - 1, From: now, Until: now.Add(p.For)})
+	c.late.stop(judge.Stop{API: p.Target - 1, From: now, Until: now.Add(p.For)})
 	return nil
 }
 
@@ -268,7 +268,7 @@ func freezeLeader(ctx context.Context, c *cluster, p params) error {
 			periodic.Pause(ctx, p.For)
 			n.thaw()
 			if api := slices.Index(c.apis, n); api >= 0 {
-				c.late.stop(rehearse.Stop{API: api, From: from, Until: time.Now()})
+				c.late.stop(judge.Stop{API: api, From: from, Until: time.Now()})
 			}
 		}
 	})

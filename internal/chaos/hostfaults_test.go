@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
 // hostFaults is the table of all faults of several hosts.
@@ -64,7 +64,7 @@ func hostOf(role string, p params) string { return role + "-" + string(rune('0'+
 
 // stopped excuses what a recovery may have rejected because an API was away. Behind the balancer nobody sees which one.
 func (c *cluster) stopped(from time.Time) {
-	c.late.stop(rehearse.Stop{API: 0, From: from, Until: time.Now()})
+	c.late.stop(judge.Stop{API: 0, From: from, Until: time.Now()})
 }
 
 // cutOff cuts one host off from others until the fault is over.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
@@ -25,7 +26,7 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	var accepted []string
 	seen := make(map[string]bool)
 	for _, call := range h.Calls {
-		if call.Outcome == rehearse.Admitted && !seen[call.OrderID] {
+		if call.Outcome == judge.Admitted && !seen[call.OrderID] {
 			seen[call.OrderID] = true
 			accepted = append(accepted, call.OrderID)
 		}
@@ -37,7 +38,7 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	res.Reached = c.reached()
 	for _, finding := range report.Findings {
 		res.Judged = append(res.Judged, finding)
-		if finding.Verdict == rehearse.Breach {
+		if finding.Verdict == judge.Breach {
 			res.breach(finding.Invariant, finding.Detail, finding.Examples...)
 		}
 	}
@@ -109,7 +110,7 @@ func (c *cluster) recovery(ctx context.Context) (epoch int64, recovering bool, e
 
 // rejected finds orders that were answered 202 and then rejected, for whatever reason, although no API that accepted them was stopped long
 // enough for a recovery to go on without them. It counts all that were answered 202 and rejected in byReason.
-func (c *cluster) rejected(ctx context.Context, h *rehearse.History, stops []rehearse.Stop, byReason map[string]int) (breaches, error) {
+func (c *cluster) rejected(ctx context.Context, h *judge.History, stops []judge.Stop, byReason map[string]int) (breaches, error) {
 	b := breaches{Invariant: "rejected", Title: "an order answered 202 and rejected although the API that answered was still running"}
 	rows, err := c.pool.Query(ctx, `SELECT order_id::text, reason FROM orders WHERE status = 'rejected' ORDER BY 1`)
 	if err != nil {
@@ -122,9 +123,9 @@ func (c *cluster) rejected(ctx context.Context, h *rehearse.History, stops []reh
 	}
 	excused, promised := make(map[string]bool), make(map[string]bool)
 	for _, call := range h.Calls {
-		if call.Outcome == rehearse.Admitted {
+		if call.Outcome == judge.Admitted {
 			promised[call.OrderID] = true
-			excused[call.OrderID] = excused[call.OrderID] || slices.ContainsFunc(stops, func(s rehearse.Stop) bool { return s.API == call.API })
+			excused[call.OrderID] = excused[call.OrderID] || slices.ContainsFunc(stops, func(s judge.Stop) bool { return s.API == call.API })
 		}
 	}
 	for _, id := range c.bought.before(time.Now()) {
@@ -143,10 +144,10 @@ func (c *cluster) rejected(ctx context.Context, h *rehearse.History, stops []reh
 }
 
 // slowest returns the longest time from a 202 until the buyer saw the order's next status.
-func slowest(h *rehearse.History) (longest time.Duration) {
+func slowest(h *judge.History) (longest time.Duration) {
 	told := make(map[string]time.Duration)
 	for _, call := range h.Calls {
-		if at, ok := told[call.OrderID]; call.Outcome == rehearse.Admitted && (!ok || call.Ended < at) {
+		if at, ok := told[call.OrderID]; call.Outcome == judge.Admitted && (!ok || call.Ended < at) {
 			told[call.OrderID] = call.Ended
 		}
 	}
@@ -160,13 +161,13 @@ func slowest(h *rehearse.History) (longest time.Duration) {
 }
 
 // unavailable returns the longest time in which every call ended with a 503 or without a response.
-func unavailable(h *rehearse.History) (longest time.Duration) {
+func unavailable(h *judge.History) (longest time.Duration) {
 	calls := slices.Clone(h.Calls)
-	slices.SortFunc(calls, func(a, b rehearse.Call) int { return int(a.Ended - b.Ended) })
+	slices.SortFunc(calls, func(a, b judge.Call) int { return int(a.Ended - b.Ended) })
 	since := time.Duration(-1)
 	for _, call := range calls {
 		switch {
-		case call.Outcome != rehearse.Lost:
+		case call.Outcome != judge.Lost:
 			since = -1
 		case call.Reason == "hung_up":
 		case since < 0:

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/rehearseroom"
 )
 
@@ -15,7 +15,7 @@ const roomSale = "queued"
 
 // throughARoom sends visitors through a waiting room to another sale while the faults are injected. The function that it returns waits for
 // the last one, and judges.
-func (c *cluster) throughARoom(ctx context.Context, p plan) (judge func(*result)) {
+func (c *cluster) throughARoom(ctx context.Context, p plan) (conclude func(*result)) {
 	visitors := c.visitors
 	if visitors == 0 {
 		return func(*result) {}
@@ -43,7 +43,7 @@ func (c *cluster) throughARoom(ctx context.Context, p plan) (judge func(*result)
 		}
 		res.Visitors, res.Ordered = report.Visitors, report.Ordered
 		for _, f := range report.Findings {
-			if f.Verdict == rehearse.Breach {
+			if f.Verdict == judge.Breach {
 				res.breach(f.Invariant, fmt.Sprintf("the waiting room: %s: %d of %d", f.Title, f.Breaches, f.Checked), f.Examples...)
 			}
 		}

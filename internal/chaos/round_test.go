@@ -119,9 +119,14 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 			c.openings.effect(began, t.at)
 			turns = append(turns, t)
 		case safe && c.inject(ctx, start, t.step, res):
-		case time.Now().After(t.until):
-			res.skip(t.step, errors.New("it would destroy the last copy of an order, or found nothing to break"))
 		default:
+			if t.prepared && t.fault.heal != nil { // what was prepared may be what keeps it unsafe
+				t.fault.heal(c, t.params)
+			}
+			if time.Now().After(t.until) {
+				res.skip(t.step, errors.New("it would destroy the last copy of an order, or found nothing to break"))
+				continue
+			}
 			t.prepared, t.at = false, time.Now().Add(100*time.Millisecond)
 			turns = append(turns, t)
 		}

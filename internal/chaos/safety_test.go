@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
@@ -145,7 +146,7 @@ func (a *answers) read() (map[string]time.Time, error) {
 			a.start = h.StartedAt
 		}
 		for _, call := range h.Calls {
-			if _, known := a.at[call.OrderID]; call.Outcome == rehearse.Admitted && !known {
+			if _, known := a.at[call.OrderID]; call.Outcome == judge.Admitted && !known {
 				a.at[call.OrderID] = a.start.Add(call.Ended)
 			}
 		}

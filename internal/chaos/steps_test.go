@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
 // leaderSteps are the steps at which the leader of a recovery can be stopped, in their order. Package orders/internal/failpoint
@@ -141,23 +141,23 @@ func TestSteps(t *testing.T) {
 func TestStopsThatExcuse(t *testing.T) {
 	start := time.Now()
 	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
-	stop := func(api int, from, until float64) rehearse.Stop {
-		return rehearse.Stop{API: api, From: at(from), Until: at(until)}
+	stop := func(api int, from, until float64) judge.Stop {
+		return judge.Stop{API: api, From: at(from), Until: at(until)}
 	}
 	for _, c := range []struct {
 		name   string
-		stops  []rehearse.Stop
+		stops  []judge.Stop
 		losses []float64
 		want   int
 	}{
 		{"nothing", nil, []float64{1}, 0},
-		{"long, and a loss", []rehearse.Stop{stop(0, 1, 8)}, []float64{2}, 1},
-		{"long, and no loss", []rehearse.Stop{stop(0, 10, 18)}, []float64{2}, 0},
-		{"too short", []rehearse.Stop{stop(0, 1, 4)}, []float64{2}, 0},
-		{"two that are one", []rehearse.Stop{stop(0, 4.5, 8), stop(0, 1, 4)}, []float64{2}, 1},
-		{"one within the other", []rehearse.Stop{stop(0, 1, 8), stop(0, 2, 3)}, []float64{7}, 1},
-		{"two with a pause", []rehearse.Stop{stop(0, 1, 4), stop(0, 6, 9)}, []float64{2}, 0},
-		{"two APIs", []rehearse.Stop{stop(0, 1, 4), stop(1, 4, 7)}, []float64{2}, 0},
+		{"long, and a loss", []judge.Stop{stop(0, 1, 8)}, []float64{2}, 1},
+		{"long, and no loss", []judge.Stop{stop(0, 10, 18)}, []float64{2}, 0},
+		{"too short", []judge.Stop{stop(0, 1, 4)}, []float64{2}, 0},
+		{"two that are one", []judge.Stop{stop(0, 4.5, 8), stop(0, 1, 4)}, []float64{2}, 1},
+		{"one within the other", []judge.Stop{stop(0, 1, 8), stop(0, 2, 3)}, []float64{7}, 1},
+		{"two with a pause", []judge.Stop{stop(0, 1, 4), stop(0, 6, 9)}, []float64{2}, 0},
+		{"two APIs", []judge.Stop{stop(0, 1, 4), stop(1, 4, 7)}, []float64{2}, 0},
 	} {
 		var l late
 		for _, s := range c.stops {

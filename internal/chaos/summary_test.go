@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/judge"
 )
 
 // result is the result of a round. It marshals to JSON.
@@ -38,9 +38,9 @@ type result struct {
 	ReopenedMS    int64          `json:"reopened_ms"`    // longest time in which an API took no orders after the end of a fault
 	Took          float64        `json:"took_s"`
 
-	Breaches []string           `json:"breaches,omitempty"`
-	Judged   []rehearse.Finding `json:"judged,omitempty"`
-	Looked   []breaches         `json:"looked,omitempty"`
+	Breaches []string        `json:"breaches,omitempty"`
+	Judged   []judge.Finding `json:"judged,omitempty"`
+	Looked   []breaches      `json:"looked,omitempty"`
 }
 
 func newResult(p plan) *result {

@@ -177,7 +177,7 @@ func (a *API) makeHandlers() {
 	a.audit = &audit.Log{Store: cfg.Audit, Tokens: cfg.Tokens, Logger: a.log}
 	probes := &health.Handlers{
 		Version: cfg.Version, Conditions: cfg.Orders.Conditions, Draining: draining, Stats: cfg.Gate.Stats, Tokens: cfg.Tokens,
-		Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated,
+		Demo: slices.Clone(cfg.DemoSecrets), Outdated: cfg.Outdated, Opening: cfg.Opening,
 	}
 	a.add(probes, a.audit)
 	if cfg.Metrics != nil {

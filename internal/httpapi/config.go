@@ -80,6 +80,8 @@ type Config struct {
 	DemoSecrets []string
 	// Outdated names the settings whose file or URL could not be read again. Nil: there are none.
 	Outdated func() []string
+	// Opening reports whether the public listener is not open yet, so that readyz answers 503. Nil: it is open.
+	Opening func() bool
 	// Sessions stores which of the page's sessions have ended. Nil: only this process remembers that.
 	Sessions auth.SessionStore
 	// CORSOrigins are the origins whose pages may read the public listener's responses, such as https://shop.example, or "*"

@@ -141,7 +141,8 @@ func TestFrames(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	b := setup(t)
+	opening := false
+	b := setup(t, func(c *Config) { c.Opening = func() bool { return opening } })
 	away := errors.New("dial tcp 10.1.2.3:5432\n\thost: refused")
 	for detail, conditions := range map[string][]orders.Condition{
 		"database: the database does not answer": {{Cause: orders.CauseDatabase, Detail: "the database does not answer", Err: away}},
@@ -182,6 +183,10 @@ func TestReady(t *testing.T) {
 	}
 	if w := call(b.Public(), "GET", "/livez", ""); strings.Contains(w.Body.String(), "degraded") {
 		t.Errorf("%s", w.Body)
+	}
+	opening = true
+	if p := problemIn(t, call(b.Internal(), "GET", "/readyz", "")); p.Status != 503 || p.Detail != "loading: the public listener is not open yet" {
+		t.Errorf("%+v", p)
 	}
 	b.Drain()
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {

@@ -78,7 +78,7 @@ func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) 
 		for i, name := range names {
 			r := &replies[i]
 			r.tasks = asynqkeys.Count(ctx, p, name)
-			r.next = p.LIndex(ctx, asynqkeys.Key(name, "pending"), -1)
+			r.next = p.LIndex(ctx, asynqkeys.Pending(name), -1)
 			r.processed, r.failed = p.Get(ctx, asynqkeys.Key(name, "processed")), p.Get(ctx, asynqkeys.Key(name, "failed"))
 		}
 		return nil

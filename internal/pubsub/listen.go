@@ -28,15 +28,15 @@ func Of(client any) Subscribe {
 	return nil
 }
 
-// Listen calls received with every message on a channel until ctx ends; it then returns nil. An empty message means that messages may
+// Listen calls received with every message on some channels until ctx ends; it then returns nil. An empty message means that messages may
 // have been missed. received is called by one goroutine at a time; while it blocks, messages wait in Redis. Without a Subscribe it only
 // waits. The error is the connection's.
-func Listen(ctx context.Context, subscribe Subscribe, channel string, received func(message string)) error {
+func Listen(ctx context.Context, subscribe Subscribe, channels []string, received func(message string)) error {
 	if subscribe == nil {
 		<-ctx.Done()
 		return nil
 	}
-	sub := subscribe(ctx, channel)
+	sub := subscribe(ctx, channels...)
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })() // reading ignores ctx
 	for asked := false; ; {

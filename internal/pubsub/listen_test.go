@@ -28,7 +28,7 @@ func TestFollow(t *testing.T) {
 	messages, failures, ended := make(chan string), make(chan error, 1), make(chan error, 1)
 	go func() {
 		ended <- pubsub.Follow(ctx, time.Millisecond, func() error {
-			return pubsub.Listen(ctx, pubsub.Of(rdb), "c", func(message string) { messages <- message })
+			return pubsub.Listen(ctx, pubsub.Of(rdb), []string{"c"}, func(message string) { messages <- message })
 		}, func(err error) { failures <- err })
 	}()
 	for range 2 {
@@ -61,7 +61,7 @@ func TestFollow(t *testing.T) {
 func TestListenWithoutASubscribe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := pubsub.Listen(ctx, pubsub.Of(nil), "c", nil); err != nil {
+	if err := pubsub.Listen(ctx, pubsub.Of(nil), []string{"c"}, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,13 +1,9 @@
 package redisscript
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
-
-// quotedCommand matches a word in quotes that may be a command, in a call or in a table of calls.
-var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
 
 // guarded puts a check in front of a script: whether the user of the connection may run each of its commands that writes, or that is one
 // of reads: those that it may read with after its first write. Redis keeps the writes of a script that fails later, so a script must
@@ -21,9 +17,10 @@ var quotedCommand = regexp.MustCompile(`['"]([A-Z]+)['"]`)
 // Servers without redis.acl_check_cmd, such as Redis 6.2, do not check.
 func guarded(source string, reads []string) string {
 	var commands []string
-	for _, word := range quotedCommand.FindAllStringSubmatch(source, -1) {
-		if slices.Contains(writes, word[1]) || slices.Contains(reads, word[1]) {
-			commands = append(commands, word[1])
+	for word, rest := "", source; rest != ""; { // between any two quotes, since a command is a word in them
+		word, rest = beforeQuote(rest)
+		if slices.Contains(writes, word) || slices.Contains(reads, word) {
+			commands = append(commands, word)
 		}
 	}
 	if len(commands) == 0 {
@@ -42,6 +39,13 @@ func guarded(source string, reads []string) string {
 		strings.Join(commands, " }, { ") + " } }) do if not may(unpack(call)) then return redis.error_reply(\"NOPERM this user has no " +
 		"permission to run the command '\" .. call[1] .. \"', which a script needs; nothing was changed\") end end end end " +
 		source
+}
+
+func beforeQuote(s string) (before, after string) {
+	if i := strings.IndexAny(s, `'"`); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
 }
 
 // writes are the commands that change keys, and PUBLISH.

@@ -89,7 +89,7 @@ func TestWrites(t *testing.T) {
 	}
 	for name, command := range commands {
 		word := strings.ToUpper(name)
-		can := quotedCommand.MatchString("'"+word+"'") && !slices.Contains(command.Flags, "noscript") && !slices.Contains(command.Flags, "admin")
+		can := !strings.ContainsAny(word, "|. -") && !slices.Contains(command.Flags, "noscript") && !slices.Contains(command.Flags, "admin")
 		if can && slices.Contains(command.Flags, "write") && !slices.Contains(writes, word) {
 			t.Errorf("%s is missing", word)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -41,6 +42,14 @@ type reply struct {
 	code       int
 	refusal    string        // reason of a problem
 	retryAfter time.Duration // 0 = none
+}
+
+// payBefore returns when the order has to be paid; zero = it has no time to pay.
+func (r *reply) payBefore() (at time.Time) {
+	if r.PayBefore != nil {
+		at = *r.PayBefore
+	}
+	return at
 }
 
 // public calls the public API of one process for buyers. Safe for concurrent use.
@@ -122,23 +131,23 @@ var errMalformed = errors.New("rehearse: malformed answer")
 
 // outcomeOf returns what a buyer may conclude; proper means that the response reports success. Only a 4xx is a refusal: every
 // other response that is not proper leaves the outcome open.
-func outcomeOf(r reply, err error, hungUp, proper bool) (o Outcome, reason, detail string) {
+func outcomeOf(r reply, err error, hungUp, proper bool) (o judge.Outcome, reason, detail string) {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errMalformed):
-		return Lost, "malformed", err.Error()
+		return judge.Lost, "malformed", err.Error()
 	case err != nil && hungUp:
-		return Lost, "hung_up", ""
+		return judge.Lost, "hung_up", ""
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return Lost, "timeout", ""
+		return judge.Lost, "timeout", ""
 	case err != nil:
-		return Lost, "connection", err.Error()
+		return judge.Lost, "connection", err.Error()
 	case proper:
-		return Admitted, "", ""
+		return judge.Admitted, "", ""
 	case r.code >= 400 && r.code < 500:
-		return Refused, cmp.Or(r.refusal, "http_"+strconv.Itoa(r.code)), ""
+		return judge.Refused, cmp.Or(r.refusal, "http_"+strconv.Itoa(r.code)), ""
 	case r.code >= 500:
-		return Lost, cmp.Or(r.refusal, "http_"+strconv.Itoa(r.code)), ""
+		return judge.Lost, cmp.Or(r.refusal, "http_"+strconv.Itoa(r.code)), ""
 	}
-	return Lost, "malformed", fmt.Sprintf("%d with order id %q and status %q", r.code, r.OrderID, r.Status)
+	return judge.Lost, "malformed", fmt.Sprintf("%d with order id %q and status %q", r.code, r.OrderID, r.Status)
 }

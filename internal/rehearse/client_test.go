@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 func TestClockSkewIsInEachCall(t *testing.T) {
@@ -19,7 +21,7 @@ func TestClockSkewIsInEachCall(t *testing.T) {
 		}))
 		p := newPublic(s.URL, "demo", s.Client().Transport, time.Second, skew)
 		_, first := p.order(t.Context(), "c-1", "k", "a", 1, -1)
-		_, second := p.status(t.Context(), "c-1", "x", accepted, 0)
+		_, second := p.status(t.Context(), "c-1", "x", orders.StatusAccepted, 0)
 		_, third := p.cancel(t.Context(), "c-1", "x")
 		if first != nil || second != nil || third != nil || calls != 3 {
 			t.Errorf("%v, %v, %v, %d calls", first, second, third, calls)

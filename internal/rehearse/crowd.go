@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -17,7 +18,7 @@ const longestWait = 30 * time.Second
 // crowd is a run in progress.
 type crowd struct {
 	o     Options
-	head  Head
+	head  judge.Head
 	apis  []*public // each process, over the connections kept for orders
 	rec   *recorder
 	tally *tally
@@ -94,7 +95,7 @@ func (c *crowd) settle(ctx context.Context, a pendingCall, upTo int) {
 		call := c.attempt(ctx, &a)
 		<-c.slots
 		switch {
-		case call.Outcome != Lost:
+		case call.Outcome != judge.Lost:
 			return
 		case call.Reason == "hung_up", a.attempts >= upTo:
 			c.mu.Lock()
@@ -109,13 +110,13 @@ func (c *crowd) settle(ctx context.Context, a pendingCall, upTo int) {
 }
 
 // attempt makes one call, records it, and sets the API and the wait of the next.
-func (c *crowd) attempt(ctx context.Context, a *pendingCall) Call {
+func (c *crowd) attempt(ctx context.Context, a *pendingCall) judge.Call {
 	a.attempts++
 	buyer, hangUp := c.buyer(a.buyer), a.hangUp
 	if a.attempts > 1 {
 		hangUp = -1
 	}
-	call := Call{
+	call := judge.Call{
 		Seq: a.seq, Attempt: a.attempts, Buyer: buyer, Item: c.o.Items[a.item], Quantity: a.quantity, Key: a.key(buyer), API: a.api,
 		Planned: a.at, HungUp: hangUp >= 0, Started: time.Since(c.start),
 	}
@@ -125,16 +126,16 @@ func (c *crowd) attempt(ctx context.Context, a *pendingCall) Call {
 	call.Outcome, call.Reason, call.Error = outcomeOf(r, err, hangUp >= 0, r.code == http.StatusAccepted && r.OrderID != "")
 	call.Status = r.code
 	switch call.Outcome {
-	case Admitted:
+	case judge.Admitted:
 		call.OrderID, call.State = r.OrderID, r.Status
-	case Lost:
+	case judge.Lost:
 		a.api = (a.api + 1) % len(c.apis) // as a load balancer would
 		a.wait = c.backoff(a.attempts, r.retryAfter)
 	}
 	c.rec.record(line{Call: &call})
 	c.tally.end(call)
-	if call.Outcome == Admitted {
-		c.watch(ctx, &placed{click: a.click, id: r.OrderID, user: buyer, state: r.Status, while: accepted, api: a.api})
+	if call.Outcome == judge.Admitted {
+		c.watch(ctx, &placed{click: a.click, id: r.OrderID, user: buyer, state: r.Status, while: orders.StatusAccepted, api: a.api})
 	}
 	return call
 }

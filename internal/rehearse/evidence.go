@@ -11,45 +11,10 @@ import (
 
 	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/httpapi/response"
-	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
 )
-
-// Evidence is what the server shows after the drain, and what is known beforehand.
-type Evidence struct {
-	Orders []Order       // all of the sale; nil = they could not be listed, and invariants that need them are not judged
-	Events []Event       // the complete feed of the sale; nil likewise
-	Verify *Verification // nil = no response
-	Sale   Sale          // read before Orders, and Orders before Events
-
-	Limit  int           // as in Options
-	Window time.Duration // as in Options
-	Faults bool          // as in Options
-}
-
-// Event is one change of an order, as the feed shows it.
-type Event sales.EventView
-
-// refunds reports whether the event is a capture to be refunded; such an event changes no status.
-func (e *Event) refunds() bool { return e.Action == actionRefund }
-
-// Actions of a capture.
-const (
-	actionNone   = orders.ActionNone
-	actionRefund = orders.ActionRefund
-)
-
-// Verification is the server's own verification of a sale.
-type Verification = sales.Verification
-
-// Check is one line of a Verification.
-type Check = orders.Check
-
-// settled reports whether there is nothing left to wait for.
-func settled(v *Verification) bool {
-	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
-}
 
 // maxUnbalancedReads is how often the units must not add up before that counts.
 const maxUnbalancedReads = 10
@@ -65,20 +30,22 @@ const between = 250 * time.Millisecond
 // pay, or one beyond the deadline, and the queues are empty. Verify comes first: once its queues are empty, the list is
 // complete. The feed comes last, so that it contains at least what the list does. Requests that fail are retried until a little
 // after the deadline, so that a single 503 does not end the collection.
-func collect(ctx context.Context, api *internal, o Options, h *History, fresh bool, deadline time.Time) (e Evidence, err error) {
-	e = Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
+func collect(
+	ctx context.Context, api *internal, o Options, h *judge.History, fresh bool, deadline time.Time,
+) (e judge.Evidence, err error) {
+	e = judge.Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
 	grace := min(feedLag, o.DrainTimeout)
 	var verifyErr, saleErr, listErr error
 	for looks := 1; ; {
 		e.Verify, verifyErr = api.verify(ctx)
 		late := time.Now().After(deadline)
-		if !late && !(verifyErr == nil && settled(e.Verify)) && periodic.Pause(ctx, between) {
+		if !late && !(verifyErr == nil && e.Verify.Settled()) && periodic.Pause(ctx, between) {
 			continue
 		}
 		e.Sale, saleErr = api.read(ctx)
 		e.Orders, listErr = api.orders(ctx)
 		e.Sale.Fresh = fresh
-		wait := e.unsettled(h.Prefix, deadline)
+		wait := unsettled(&e, h.Prefix, deadline)
 		if late {
 			wait = 0
 		}
@@ -87,7 +54,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			if time.Now().Before(deadline.Add(grace)) {
 				wait = max(wait, between)
 			}
-		case wait == 0 && !e.balanced() && looks < maxUnbalancedReads: // units moved between the two reads
+		case wait == 0 && !e.Balanced() && looks < maxUnbalancedReads: // units moved between the two reads
 			looks++
 			wait = between
 		}
@@ -113,7 +80,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			e.Events, feedErr = api.events(ctx, o.Sale, e.Events)
 			return feedErr == nil, between
 		})
-		if e.Events == nil || e.feedComplete(h) || time.Now().After(over) || !periodic.Pause(ctx, between) {
+		if e.Events == nil || e.FeedComplete(h) || time.Now().After(over) || !periodic.Pause(ctx, between) {
 			break
 		}
 	}
@@ -123,39 +90,15 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 	return e, errors.Join(verifyErr, saleErr, listErr, quotaErr, feedErr)
 }
 
-// balanced reports whether free units and units of orders add up to the stock, according to the list and the sale.
-func (e *Evidence) balanced() bool {
-	held := map[string]int{}
-	for i := range e.Orders {
-		if o := &e.Orders[i]; o.holds() {
-			held[o.Item] += o.Quantity
-		}
-	}
-	return !slices.ContainsFunc(e.Sale.Items, func(it Item) bool { return it.Free+held[it.Item] != it.Stock })
-}
-
-// feedComplete reports whether the feed has caught up with the list, and with the answered payments.
-func (e *Evidence) feedComplete(h *History) bool {
-	status, captured := map[string]orders.Status{}, map[string]bool{}
-	for i := range e.Events {
-		captured[e.Events[i].Reference] = true
-		if !e.Events[i].refunds() {
-			status[e.Events[i].OrderID] = e.Events[i].Status
-		}
-	}
-	return !slices.ContainsFunc(e.Orders, func(o Order) bool { return o.Status != accepted && !mayBecome(o.Status, status[o.OrderID]) }) &&
-		!slices.ContainsFunc(h.Operations, func(a Operation) bool { return a.Kind == Payment && a.Outcome == Admitted && !captured[a.Reference] })
-}
-
 // unsettled returns how long to wait before some order of the crowd should have ended; 0 = there is none to wait for.
-func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Duration) {
+func unsettled(e *judge.Evidence, prefix string, deadline time.Time) (wait time.Duration) {
 	for i := range e.Orders {
 		switch o := &e.Orders[i]; {
-		case !o.of(prefix, e.Sale):
-		case o.Status == accepted:
+		case !o.Of(prefix, e.Sale):
+		case o.Status == orders.StatusAccepted:
 			wait = max(wait, between)
-		case o.Status == confirmed && !o.payBefore().IsZero() && o.payBefore().Before(deadline):
-			wait = max(wait, between, time.Until(o.payBefore()))
+		case o.Status == orders.StatusConfirmed && !o.PayBefore.IsZero() && o.PayBefore.Before(deadline):
+			wait = max(wait, between, time.Until(o.PayBefore))
 		}
 	}
 	return wait
@@ -163,16 +106,17 @@ func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Durat
 
 // events reads the feed from the last known event on and keeps the sale's events; nil without an error from a server that has
 // no feed.
-func (i *internal) events(ctx context.Context, sale string, known []Event) ([]Event, error) {
+func (i *internal) events(ctx context.Context, sale string, known []judge.Event) ([]judge.Event, error) {
 	if known == nil {
-		known = []Event{}
+		known = []judge.Event{}
 	}
 	after := int64(0)
 	if len(known) > 0 {
 		after = known[len(known)-1].Seq
 	}
 	for {
-		page, err := ask[response.Page[Event]](ctx, i, http.MethodGet, "/v1/order-events?limit=1000&after="+strconv.FormatInt(after, 10), nil)
+		path := "/v1/order-events?limit=1000&after=" + strconv.FormatInt(after, 10)
+		page, err := ask[response.Page[judge.Event]](ctx, i, http.MethodGet, path, nil)
 		if apiclient.HasStatus(err, http.StatusNotFound) {
 			return nil, nil
 		}
@@ -187,6 +131,6 @@ func (i *internal) events(ctx context.Context, sale string, known []Event) ([]Ev
 			return nil, fmt.Errorf("%w: GET /v1/order-events: after %d comes %d", errAPI, after, last)
 		}
 		after = last
-		known = append(known, slices.DeleteFunc(page.Items, func(e Event) bool { return e.Sale != sale })...)
+		known = append(known, slices.DeleteFunc(page.Items, func(e judge.Event) bool { return e.Sale != sale })...)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/judge"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // defect is a fault of a fake server.
@@ -64,18 +67,18 @@ type fakeShop struct {
 	next     int   // units handed out that were never returned
 	back     []int // returned units
 	starts   time.Time
-	orders   []*Order
-	keys     map[string]*Order
+	orders   []*judge.Order
+	keys     map[string]*judge.Order
 	tried    map[string]int // attempts by key
-	events   []Event
-	payments map[string]*Event // by reference
-	kept     map[string]int    // quota by buyer
+	events   []judge.Event
+	payments map[string]*judge.Event // by reference
+	kept     map[string]int          // quota by buyer
 	posts    int
 	once     bool
 }
 
 func newShop(t *testing.T, wrong defect) *fakeShop {
-	s := &fakeShop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}, kept: map[string]int{}}
+	s := &fakeShop{wrong: wrong, keys: map[string]*judge.Order{}, tried: map[string]int{}, payments: map[string]*judge.Event{}, kept: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /v1/sales/{sale}", s.stumbling(s.put))
 	mux.HandleFunc("POST /v1/sales/{sale}/open", s.stumbling(func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) }))
@@ -140,9 +143,10 @@ func (s *fakeShop) get(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 404, "unknown_sale")
 		return
 	}
-	say(w, 200, Sale{
+	// Five seconds ahead, which is how long the judge lets an order be overdue.
+	say(w, 200, judge.Sale{
 		Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
-		Now: time.Now().Add(overdue), Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free()}},
+		Now: time.Now().Add(5 * time.Second), Items: []judge.Item{{Item: "item-1", Stock: s.stock, Free: s.free()}},
 	})
 }
 
@@ -201,32 +205,32 @@ func (s *fakeShop) order(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *fakeShop) decide(buyer, key string, quantity, attempt int) (int, Order, string) {
+func (s *fakeShop) decide(buyer, key string, quantity, attempt int) (int, judge.Order, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
 	if o := s.keys[key]; o != nil && s.wrong != forgetsKey && (s.wrong != marksForever || key != "of "+buyer) {
 		if s.wrong == lateNo && attempt == 2 && s.first() {
-			return 429, Order{}, "rate_limited"
+			return 429, judge.Order{}, "rate_limited"
 		}
 		return 202, *o, ""
 	}
 	held := s.kept[buyer]
 	for _, o := range s.orders {
-		if o.User == buyer && o.holds() && (s.wrong != giftsQuota || o.Status != paid) {
+		if o.User == buyer && o.Holds() && (s.wrong != giftsQuota || o.Status != orders.StatusPaid) {
 			held += o.Quantity
 		}
 	}
 	switch free := s.free(); {
 	case free == 0 && s.wrong != oversells, s.wrong == liesSoldOut && s.next == 50:
-		return 409, Order{}, "sold_out"
+		return 409, judge.Order{}, "sold_out"
 	case quantity > free && s.wrong != oversells:
-		return 409, Order{}, "not_enough"
+		return 409, judge.Order{}, "not_enough"
 	case held+quantity > s.quota && !slices.Contains([]defect{breaksQuota, forgetsKey, marksForever}, s.wrong):
-		return 409, Order{}, "quota_per_buyer"
+		return 409, judge.Order{}, "quota_per_buyer"
 	}
-	o := &Order{
-		OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", User: buyer, Quantity: quantity,
+	o := &judge.Order{
+		OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: orders.StatusAccepted, Item: "item-1", User: buyer, Quantity: quantity,
 		AcceptedAt: s.starts.Add(2 * time.Minute),
 	}
 	for range quantity {
@@ -247,7 +251,7 @@ func (s *fakeShop) decide(buyer, key string, quantity, attempt int) (int, Order,
 	}
 	s.orders = append(s.orders, o)
 	if s.wrong == leavesTrace && s.first() {
-		return 429, Order{}, "rate_limited"
+		return 429, judge.Order{}, "rate_limited"
 	}
 	s.keys[key] = o
 	return 202, *o, ""
@@ -266,7 +270,7 @@ func (s *fakeShop) list(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	all := []Order{}
+	all := []judge.Order{}
 	for _, o := range s.orders {
 		s.commit(o) // orders with lost responses are confirmed without being read
 		all = append(all, *o)
@@ -275,16 +279,16 @@ func (s *fakeShop) list(w http.ResponseWriter, r *http.Request) {
 	case losesOrder:
 		all = all[1:]
 	case inventsOrder:
-		o := Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", User: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt}
+		o := judge.Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", User: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt}
 		all = append(all, o)
 		if s.first() {
-			s.tell(&o, confirmed)
-			s.tell(&o, cancelled)
+			s.tell(&o, orders.StatusConfirmed)
+			s.tell(&o, orders.StatusCancelled)
 		}
 	case goesBack:
 		all[0].Status = "rejected"
 	}
-	slices.SortFunc(all, func(a, b Order) int { return cmp.Compare(a.OrderID, b.OrderID) })
+	slices.SortFunc(all, func(a, b judge.Order) int { return cmp.Compare(a.OrderID, b.OrderID) })
 	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 	to, next := min(from+30, len(all)), ""
 	if to < len(all) {
@@ -295,7 +299,7 @@ func (s *fakeShop) list(w http.ResponseWriter, r *http.Request) {
 
 func (s *fakeShop) verify(w http.ResponseWriter, _ *http.Request) {
 	ok := s.wrong != doubtsItself
-	say(w, 200, Verification{OK: ok, Checks: []Check{
+	say(w, 200, judge.Verification{OK: ok, Checks: []orders.Check{
 		{Invariant: "I6", OK: true, Detail: "free + held = stock"}, {Invariant: "I17", OK: ok, Detail: "queues hold 0 tasks"},
 	}})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -15,29 +16,29 @@ import (
 func (s *fakeShop) free() int { return s.stock - s.next + len(s.back) }
 
 // tell adds a change to the feed.
-func (s *fakeShop) tell(o *Order, status orders.Status) *Event {
-	s.events = append(s.events, Event{
-		Seq: int64(10 * (len(s.events) + 1)), At: time.Now(), OrderID: o.OrderID, Sale: "demo", Item: o.Item, User: o.User,
+func (s *fakeShop) tell(o *judge.Order, status orders.Status) *judge.Event {
+	s.events = append(s.events, judge.Event{
+		Seq: int64(10 * (len(s.events) + 1)), OrderID: o.OrderID, Sale: "demo", Item: o.Item, User: o.User,
 		Quantity: o.Quantity, Units: o.Units, Status: status,
 	})
 	return &s.events[len(s.events)-1]
 }
 
-func (s *fakeShop) commit(o *Order) {
-	if o.Status != accepted || s.wrong == neverEnds && o == s.orders[0] {
+func (s *fakeShop) commit(o *judge.Order) {
+	if o.Status != orders.StatusAccepted || s.wrong == neverEnds && o == s.orders[0] {
 		return
 	}
-	o.Status, o.ConfirmedAt = confirmed, new(time.Now())
+	o.Status = orders.StatusConfirmed
 	if s.hold > 0 {
-		o.PayBefore = new(o.ConfirmedAt.Add(s.hold))
+		o.PayBefore = time.Now().Add(s.hold)
 	}
-	s.tell(o, confirmed)
+	s.tell(o, orders.StatusConfirmed)
 }
 
 // end removes an unpaid order from the sale.
-func (s *fakeShop) end(o *Order, status orders.Status) {
+func (s *fakeShop) end(o *judge.Order, status orders.Status) {
 	o.Status = status
-	if s.wrong != hidesChange || status != cancelled {
+	if s.wrong != hidesChange || status != orders.StatusCancelled {
 		s.tell(o, status)
 	}
 	if s.wrong == keepsReturned {
@@ -55,24 +56,24 @@ func (s *fakeShop) end(o *Order, status orders.Status) {
 // expire ends the orders whose time to pay is over.
 func (s *fakeShop) expire() {
 	for _, o := range s.orders {
-		if o.payBefore().IsZero() || time.Now().Before(o.payBefore()) {
+		if o.PayBefore.IsZero() || time.Now().Before(o.PayBefore) {
 			continue
 		}
 		switch {
 		case s.wrong == neverExpires:
-		case o.Status == confirmed, s.wrong == expiresPaid && o.Status == paid && s.first():
-			s.end(o, expired)
-		case s.wrong == returnsTwice && o.Status == cancelled && s.first():
-			s.tell(o, expired)
+		case o.Status == orders.StatusConfirmed, s.wrong == expiresPaid && o.Status == orders.StatusPaid && s.first():
+			s.end(o, orders.StatusExpired)
+		case s.wrong == returnsTwice && o.Status == orders.StatusCancelled && s.first():
+			s.tell(o, orders.StatusExpired)
 		}
 	}
 }
 
 // find returns the current order, committed; nil if the user has no such order.
-func (s *fakeShop) find(id, user string) *Order {
+func (s *fakeShop) find(id, user string) *judge.Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.orders, func(o *Order) bool { return o.OrderID == id && (o.User == user || user == "") })
+	i := slices.IndexFunc(s.orders, func(o *judge.Order) bool { return o.OrderID == id && (o.User == user || user == "") })
 	if i < 0 {
 		return nil
 	}
@@ -87,15 +88,15 @@ func (s *fakeShop) cancel(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o != nil {
-		o = s.orders[slices.IndexFunc(s.orders, func(p *Order) bool { return p.OrderID == o.OrderID })]
+		o = s.orders[slices.IndexFunc(s.orders, func(p *judge.Order) bool { return p.OrderID == o.OrderID })]
 	}
 	switch {
 	case o == nil:
 		refuse(w, 404, "unknown_order")
 		return
-	case o.Status == confirmed && s.hold > 0:
-		s.end(o, cancelled)
-	case o.Status != cancelled:
+	case o.Status == orders.StatusConfirmed && s.hold > 0:
+		s.end(o, orders.StatusCancelled)
+	case o.Status != orders.StatusCancelled:
 		refuse(w, 409, "order_final")
 		return
 	}
@@ -111,28 +112,28 @@ func (s *fakeShop) payment(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o = s.orders[slices.IndexFunc(s.orders, func(p *Order) bool { return p.OrderID == o.OrderID })]
+	o = s.orders[slices.IndexFunc(s.orders, func(p *judge.Order) bool { return p.OrderID == o.OrderID })]
 	s.posts++
 	e := s.payments[in.Reference]
-	if e == nil || s.wrong == forgetsRef && e.Action == actionNone {
+	if e == nil || s.wrong == forgetsRef && e.Action == orders.ActionNone {
 		switch {
-		case s.wrong == turnsAway && returned(o.Status):
+		case s.wrong == turnsAway && (o.Status == orders.StatusCancelled || o.Status == orders.StatusExpired):
 			refuse(w, 409, "order_final")
 			return
-		case o.Status == confirmed && s.hold > 0 && !(s.wrong == refundsLive && s.first()), s.wrong == chargesTwice && o.Status == paid && e == nil:
-			o.Status = paid
-			e = s.tell(o, paid)
+		case o.Status == orders.StatusConfirmed && s.hold > 0 && !(s.wrong == refundsLive && s.first()), s.wrong == chargesTwice && o.Status == orders.StatusPaid && e == nil:
+			o.Status = orders.StatusPaid
+			e = s.tell(o, orders.StatusPaid)
 		default:
 			e = s.tell(o, o.Status)
-			e.Action = actionRefund
+			e.Action = orders.ActionRefund
 		}
 		e.Reference = in.Reference
 		said := *e
 		if said.Action == "" {
-			said.Action = actionNone
+			said.Action = orders.ActionNone
 		}
 		s.payments[in.Reference] = &said
-		if s.wrong == losesCapture && e.Action == actionRefund && s.once == false {
+		if s.wrong == losesCapture && e.Action == orders.ActionRefund && s.once == false {
 			s.once, s.events = true, s.events[:len(s.events)-1]
 		}
 		e = &said
@@ -148,7 +149,7 @@ func (s *fakeShop) feed(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
-	page := []Event{}
+	page := []judge.Event{}
 	for _, e := range s.events {
 		if e.Seq > after && len(page) < 40 {
 			page = append(page, e)

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
 )
 
 const (
@@ -42,15 +44,15 @@ func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 		case err == nil && r.code == http.StatusOK && r.Status != "":
 			if state := r.Status; state != last || state != p.while {
 				last = state
-				c.rec.record(line{StatusRead: &StatusRead{OrderID: p.id, State: state, Since: since, Started: begun, Ended: ended}})
+				c.rec.record(line{StatusRead: &judge.StatusRead{OrderID: p.id, State: state, Since: since, Started: begun, Ended: ended}})
 			}
 			if last != p.while {
-				if p.while == accepted {
-					if last != rejected {
+				if p.while == orders.StatusAccepted {
+					if last != orders.StatusRejected {
 						c.tally.confirmed.Add(1)
 					}
 					p.state = last
-					c.live.Go(func() { c.carryOut(ctx, p, (*Order)(&r.OrderView).payBefore()) })
+					c.live.Go(func() { c.carryOut(ctx, p, r.payBefore()) })
 				}
 				return
 			}

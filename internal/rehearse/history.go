@@ -8,115 +8,21 @@ import (
 	"io"
 	"os"
 	"sync"
-	"time"
 
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/internal/judge"
 )
-
-// Outcome is the result of one attempt, as its buyer observed it.
-type Outcome string
-
-// Outcomes. Lost means unknown: no answer, or a 5xx.
-const (
-	Admitted Outcome = "admitted"
-	Refused  Outcome = "refused"
-	Lost     Outcome = "lost"
-)
-
-// History is everything a crowd saw. The zero value is an empty history; not safe for concurrent use.
-type History struct {
-	Head
-	Calls       []Call
-	StatusReads []StatusRead
-	Operations  []Operation
-	Stops       []Stop
-}
-
-// Head identifies a run.
-type Head struct {
-	Prefix    string    `json:"prefix"` // every buyer of this crowd, and no other, has this prefix
-	Sale      string    `json:"sale"`
-	StartedAt time.Time `json:"started_at"` // all other times of a history count from here
-	Seed      uint64    `json:"seed"`
-	Planned   int       `json:"planned"` // calls
-}
-
-// Call is one attempt to order. Attempts of one planned call share Seq and count from 1. Orders placed again after a
-// cancellation have a Seq of Head.Planned or more.
-type Call struct {
-	Seq      int           `json:"seq"`
-	Attempt  int           `json:"attempt"`
-	Buyer    string        `json:"buyer"`
-	Item     string        `json:"item"`
-	Quantity int           `json:"quantity"`
-	Key      string        `json:"key"`
-	API      int           `json:"api"`        // index of the process in Options.PublicURLs
-	Planned  time.Duration `json:"planned_ns"` // of the planned call, also for its later attempts
-	Started  time.Duration `json:"started_ns"`
-	Ended    time.Duration `json:"ended_ns"` // answered, or given up
-	Outcome  Outcome       `json:"outcome"`
-	Status   int           `json:"status,omitempty"` // HTTP; 0 = no answer
-	Reason   string        `json:"reason,omitempty"` // of the problem; for a lost response also timeout, connection, hung_up, malformed
-	OrderID  string        `json:"order_id,omitempty"`
-	State    orders.Status `json:"order_status,omitempty"` // of the order in a 202
-	HungUp   bool          `json:"hung_up,omitempty"`      // the buyer meant to cut this attempt, even if the response was faster
-	Error    string        `json:"error,omitempty"`
-}
-
-// StatusRead is a status of an order that its buyer saw.
-type StatusRead struct {
-	OrderID string        `json:"order_id"`
-	State   orders.Status `json:"order_status"`
-	Since   time.Duration `json:"since_ns"` // when its buyer first read the order
-	Started time.Duration `json:"started_ns"`
-	Ended   time.Duration `json:"ended_ns"`
-}
-
-// OperationKind is what an Operation tries.
-type OperationKind string
-
-// Kinds of operations.
-const (
-	Payment OperationKind = "payment"
-	Cancel  OperationKind = "cancel"
-)
-
-// Operation is one attempt to pay or to cancel an order. Attempts of one payment share Reference and Sent.
-type Operation struct {
-	Kind      OperationKind `json:"kind"`
-	OrderID   string        `json:"order_id"`
-	Reference string        `json:"reference,omitempty"` // of a payment
-	Sent      int           `json:"sent"`                // number of the sending of this reference, from 1; its attempts share it
-	Attempt   int           `json:"attempt"`             // from 1
-	Started   time.Duration `json:"started_ns"`
-	Ended     time.Duration `json:"ended_ns"`
-	Outcome   Outcome       `json:"outcome"`                // Admitted: done
-	Status    int           `json:"status,omitempty"`       // HTTP; 0 = no answer
-	Reason    string        `json:"reason,omitempty"`       // as in Call
-	State     orders.Status `json:"order_status,omitempty"` // in the answer
-	Action    orders.Action `json:"action,omitempty"`       // none or refund, of a payment
-	Error     string        `json:"error,omitempty"`
-}
-
-// Stop is a time in which an API process was stopped, with its connections open, while Redis lost its memory. The sale was then
-// rebuilt without the orders that only this process had.
-type Stop struct {
-	API   int       `json:"api"` // as in Call
-	From  time.Time `json:"from"`
-	Until time.Time `json:"until"`
-}
 
 // line is one line of a history file: exactly one field is set.
 type line struct {
-	Run        *Head       `json:"run,omitempty"`
-	Call       *Call       `json:"call,omitempty"`
-	StatusRead *StatusRead `json:"status_read,omitempty"`
-	Operation  *Operation  `json:"operation,omitempty"`
-	Stop       *Stop       `json:"stop,omitempty"`
+	Run        *judge.Head       `json:"run,omitempty"`
+	Call       *judge.Call       `json:"call,omitempty"`
+	StatusRead *judge.StatusRead `json:"status_read,omitempty"`
+	Operation  *judge.Operation  `json:"operation,omitempty"`
+	Stop       *judge.Stop       `json:"stop,omitempty"`
 }
 
-// add adds what a line has.
-func (h *History) add(l line) {
+// addTo adds what the line has.
+func (l line) addTo(h *judge.History) {
 	switch {
 	case l.Run != nil:
 		h.Head = *l.Run
@@ -132,8 +38,8 @@ func (h *History) add(l line) {
 }
 
 // ReadHistory reads what a run wrote to Options.HistoryFile. A last line that was cut off by a crash is ignored.
-func ReadHistory(r io.Reader) (*History, error) {
-	h, dec := &History{}, json.NewDecoder(r)
+func ReadHistory(r io.Reader) (*judge.History, error) {
+	h, dec := &judge.History{}, json.NewDecoder(r)
 	for n := 1; ; n++ {
 		var l line
 		switch err := dec.Decode(&l); {
@@ -142,15 +48,15 @@ func ReadHistory(r io.Reader) (*History, error) {
 		case err != nil:
 			return nil, fmt.Errorf("rehearse: history record %d: %w", n, err)
 		}
-		h.add(l)
+		l.addTo(h)
 	}
 }
 
 // recorder collects a history in memory and, while it happens, in a file. Safe for concurrent use.
 type recorder struct {
 	mu    sync.Mutex
-	h     History // guarded by mu
-	err   error   // the first write error, guarded by mu
+	h     judge.History // guarded by mu
+	err   error         // the first write error, guarded by mu
 	enc   *json.Encoder
 	buf   *bufio.Writer
 	close func() error
@@ -172,9 +78,9 @@ func newRecorder(path string) (*recorder, error) {
 }
 
 // begin makes room for the calls, so that recording one rarely has to copy the others, and records the head.
-func (r *recorder) begin(head Head) {
+func (r *recorder) begin(head judge.Head) {
 	r.mu.Lock()
-	r.h.Calls = make([]Call, 0, head.Planned+head.Planned/8)
+	r.h.Calls = make([]judge.Call, 0, head.Planned+head.Planned/8)
 	r.mu.Unlock()
 	r.record(line{Run: &head})
 }
@@ -182,7 +88,7 @@ func (r *recorder) begin(head Head) {
 func (r *recorder) record(l line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.h.add(l)
+	l.addTo(&r.h)
 	if r.enc != nil && r.err == nil {
 		r.err = r.enc.Encode(l)
 	}
@@ -198,7 +104,7 @@ func (r *recorder) flush() {
 }
 
 // finish closes the file and returns the history; nothing may be recorded afterwards.
-func (r *recorder) finish() (*History, error) {
+func (r *recorder) finish() (*judge.History, error) {
 	r.flush()
 	if r.close != nil {
 		r.err = errors.Join(r.err, r.close())

@@ -3,6 +3,8 @@ package rehearse
 import (
 	"strings"
 	"testing"
+
+	"github.com/tidegate/tidegate/internal/judge"
 )
 
 func TestReadHistory(t *testing.T) {
@@ -38,8 +40,8 @@ func FuzzReadHistory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		findings := Judge(h, Evidence{Orders: []Order{}}) // any history can be judged and reported
-		if r := newReport(Options{}, h, Evidence{}, findings); r.WriteTable(&strings.Builder{}) != nil {
+		findings := judge.Findings(h, judge.Evidence{Orders: []judge.Order{}}) // any history can be judged and reported
+		if r := newReport(Options{}, h, judge.Evidence{}, findings); r.WriteTable(&strings.Builder{}) != nil {
 			t.Error("no table")
 		}
 	})

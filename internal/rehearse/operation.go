@@ -7,20 +7,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // payers is the maximum number of concurrent payments, each over one connection to the internal API.
 const payers = 32
 
 // reorderPause is how long half of the buyers who cancelled wait before they order again: by then their quota must be free.
-const reorderPause = returnTravel + 100*time.Millisecond
+const reorderPause = judge.ReturnTravel + 100*time.Millisecond
 
 // carryOut performs the planned operation on an order that is no longer accepted. If the order is neither paid nor cancelled, it
 // waits for its end.
 func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 	plan := p.plan
-	if p.state != confirmed {
+	if p.state != orders.StatusConfirmed {
 		return // rejected, or ended before its buyer saw it
 	}
 	// Orders that expire long after everything else are not waited for.
@@ -38,7 +40,7 @@ func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 			c.pay(ctx, p)
 		}
 	case isCancelled:
-		if periodic.Pause(ctx, plan.after) && c.cancel(ctx, p).Outcome == Admitted && plan.reorder &&
+		if periodic.Pause(ctx, plan.after) && c.cancel(ctx, p).Outcome == judge.Admitted && plan.reorder &&
 			(plan.together || periodic.Pause(ctx, reorderPause)) {
 			c.reorder(ctx, p)
 		}
@@ -52,7 +54,7 @@ func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 	case isLeft:
 		if ends && periodic.Pause(ctx, time.Until(payBefore)) {
 			c.live.Add(1)
-			p.while = confirmed
+			p.while = orders.StatusConfirmed
 			c.follow <- p
 		}
 	}
@@ -82,20 +84,20 @@ func (c *crowd) pay(ctx context.Context, p *placed) {
 
 // capture sends a payment until it is answered.
 func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) {
-	a := Operation{Kind: Payment, OrderID: p.id, Reference: reference, Sent: sent}
+	a := judge.Operation{Kind: judge.Payment, OrderID: p.id, Reference: reference, Sent: sent}
 	c.perform(ctx, a, c.paymentSlots, func(int) (reply, error) { return c.paymentAPI.capture(ctx, p.id, reference) })
 }
 
-func (c *crowd) cancel(ctx context.Context, p *placed) Operation {
-	a := Operation{Kind: Cancel, OrderID: p.id, Sent: 1}
+func (c *crowd) cancel(ctx context.Context, p *placed) judge.Operation {
+	a := judge.Operation{Kind: judge.Cancel, OrderID: p.id, Sent: 1}
 	return c.perform(ctx, a, c.slots, func(attempt int) (reply, error) {
 		return c.apis[(p.buyer+attempt)%len(c.apis)].cancel(ctx, p.user, p.id)
 	})
 }
 
 // perform retries until there is a definite answer or ctx ends, and records each attempt. Each attempt holds a slot.
-func (c *crowd) perform(ctx context.Context, a Operation, slots chan struct{}, try func(attempt int) (reply, error)) Operation {
-	a.Outcome = Lost
+func (c *crowd) perform(ctx context.Context, a judge.Operation, slots chan struct{}, try func(attempt int) (reply, error)) judge.Operation {
+	a.Outcome = judge.Lost
 	retry(ctx, time.Time{}, forever, func() (done bool, pause time.Duration) {
 		if !acquire(ctx, slots) {
 			return true, 0
@@ -108,7 +110,7 @@ func (c *crowd) perform(ctx context.Context, a Operation, slots chan struct{}, t
 		a.Outcome, a.Reason, a.Error = outcomeOf(r, err, false, r.code == http.StatusOK && r.Status != "")
 		a.Status, a.State, a.Action = r.code, r.Status, r.Action
 		c.rec.record(line{Operation: &a})
-		return a.Outcome != Lost, c.backoff(a.Attempt, r.retryAfter)
+		return a.Outcome != judge.Lost, c.backoff(a.Attempt, r.retryAfter)
 	})
 	return a
 }

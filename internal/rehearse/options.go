@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"io"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/judge"
 )
 
 // Options define the crowd, its plan and its target. The zero value is not usable: PublicURLs, InternalURL, Sale and two of
@@ -37,9 +39,9 @@ type Options struct {
 	Window    time.Duration // of Limit; 0 = 1 min
 	ClockSkew time.Duration // every call to the public API has a Date that is off by this much; 0 = no Date
 
-	Shared  bool          // others also buy from the sale that the run creates: their orders are not this crowd's
-	Faults  bool          // faults are injected during the run: the server may lose counters, and units may take any time to return
-	Stopped func() []Stop // called once, after the drain; returns the stops of APIs that recoveries went on without; nil = none
+	Shared  bool                // others also buy from the sale that the run creates: their orders are not this crowd's
+	Faults  bool                // faults are injected during the run: the server may lose counters, and units may take any time to return
+	Stopped func() []judge.Stop // called once, after the drain; returns the stops of APIs that recoveries went on without; nil = none
 
 	Connections    int           // maximum sockets at the public API, including those of followers; 0 = 2,000
 	Followers      int           // orders followed at once, each over one socket; 0 = 256, at most half of Connections

@@ -9,24 +9,26 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/tidegate/tidegate/internal/judge"
 )
 
 // tally is the counters of the progress line; the report counts from the history. Safe for concurrent use.
 type tally struct{ sent, admitted, refused, lost, inFlight, confirmed atomic.Int64 }
 
-func (t *tally) begin(c Call) {
+func (t *tally) begin(c judge.Call) {
 	if c.Attempt == 1 {
 		t.sent.Add(1)
 	}
 	t.inFlight.Add(1)
 }
 
-func (t *tally) end(c Call) {
+func (t *tally) end(c judge.Call) {
 	t.inFlight.Add(-1)
 	switch c.Outcome {
-	case Refused:
+	case judge.Refused:
 		t.refused.Add(1)
-	case Lost:
+	case judge.Lost:
 		t.lost.Add(1)
 	}
 }

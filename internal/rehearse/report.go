@@ -7,42 +7,43 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // Report is the result of a run: performance and correctness. It marshals to JSON.
 type Report struct {
-	Sale          string         `json:"sale"`
-	Run           string         `json:"run"` // prefix of its buyers
-	StartedAt     time.Time      `json:"started_at"`
-	Seed          uint64         `json:"seed"`
-	Processes     int            `json:"processes"` // public base URLs
-	Connections   int            `json:"connections"`
-	Buyers        int            `json:"buyers"`
-	Wave          Ms             `json:"wave_ms"`   // from the first to the last planned call
-	Planned       int            `json:"planned"`   // calls; each of these and of Reordered ends admitted, replayed, refused or unknown
-	Reordered     int            `json:"reordered"` // calls of buyers who had cancelled
-	Sent          int            `json:"sent"`      // of the planned calls
-	Attempts      int            `json:"attempts"`  // including retries after lost responses
-	Admitted      int            `json:"admitted"`  // orders
-	Replayed      int            `json:"replayed"`  // calls answered with an order that another call also got
-	Refused       map[string]int `json:"refused"`   // calls, by reason
-	Lost          map[string]int `json:"lost"`      // attempts without a definite answer, by reason
-	Unknown       int            `json:"unknown"`   // calls that never got a definite answer; the list resolved them
-	Confirmed     int            `json:"confirmed"`
-	AdmittedPS    float64        `json:"admitted_per_second"`  // from the start of the run until the last one was answered
-	ConfirmedPS   float64        `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
-	AdmittedPeak  int            `json:"admitted_peak"`        // in the busiest second
-	ConfirmedPeak int            `json:"confirmed_peak"`       // in the busiest second
-	Answers       Quantiles      `json:"answers"`              // from the planned time to the definite answer, without calls that hung up
-	Confirm       Quantiles      `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
-	Lag           Quantiles      `json:"lag"`                  // of the generator: delay of sending after the planned time
-	Ends          Ends           `json:"ends"`
-	Findings      []Finding      `json:"findings"`
-	Notes         []string       `json:"notes,omitempty"` // what a reader of the numbers must know
+	Sale          string          `json:"sale"`
+	Run           string          `json:"run"` // prefix of its buyers
+	StartedAt     time.Time       `json:"started_at"`
+	Seed          uint64          `json:"seed"`
+	Processes     int             `json:"processes"` // public base URLs
+	Connections   int             `json:"connections"`
+	Buyers        int             `json:"buyers"`
+	Wave          Ms              `json:"wave_ms"`   // from the first to the last planned call
+	Planned       int             `json:"planned"`   // calls; each of these and of Reordered ends admitted, replayed, refused or unknown
+	Reordered     int             `json:"reordered"` // calls of buyers who had cancelled
+	Sent          int             `json:"sent"`      // of the planned calls
+	Attempts      int             `json:"attempts"`  // including retries after lost responses
+	Admitted      int             `json:"admitted"`  // orders
+	Replayed      int             `json:"replayed"`  // calls answered with an order that another call also got
+	Refused       map[string]int  `json:"refused"`   // calls, by reason
+	Lost          map[string]int  `json:"lost"`      // attempts without a definite answer, by reason
+	Unknown       int             `json:"unknown"`   // calls that never got a definite answer; the list resolved them
+	Confirmed     int             `json:"confirmed"`
+	AdmittedPS    float64         `json:"admitted_per_second"`  // from the start of the run until the last one was answered
+	ConfirmedPS   float64         `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
+	AdmittedPeak  int             `json:"admitted_peak"`        // in the busiest second
+	ConfirmedPeak int             `json:"confirmed_peak"`       // in the busiest second
+	Answers       Quantiles       `json:"answers"`              // from the planned time to the definite answer, without calls that hung up
+	Confirm       Quantiles       `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
+	Lag           Quantiles       `json:"lag"`                  // of the generator: delay of sending after the planned time
+	Ends          Ends            `json:"ends"`
+	Findings      []judge.Finding `json:"findings"`
+	Notes         []string        `json:"notes,omitempty"` // what a reader of the numbers must know
 
-	History  *History `json:"-"` // what was judged
-	Evidence Evidence `json:"-"`
+	History  *judge.History `json:"-"` // what was judged
+	Evidence judge.Evidence `json:"-"`
 }
 
 // Ends count how orders of all buyers ended, according to the list and the feed.
@@ -85,9 +86,9 @@ var indispensable = []string{"I1", "I6", "I17", "I20"}
 
 // OK reports whether the crowd was sent as planned, its orders could be listed and its sale verified, and no judged invariant
 // is broken.
-func (r *Report) OK() bool { return Held(r.Findings, indispensable...) }
+func (r *Report) OK() bool { return judge.Held(r.Findings, indispensable...) }
 
-func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
+func newReport(o Options, h *judge.History, e judge.Evidence, findings []judge.Finding) *Report {
 	r := &Report{
 		Sale: h.Sale, Run: h.Prefix, StartedAt: h.StartedAt, Seed: h.Seed, Processes: len(o.PublicURLs), Connections: o.Connections,
 		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Ends: endsOf(h, e),
@@ -101,12 +102,12 @@ func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 }
 
 // countCalls counts calls and attempts, and returns when each order's first 202 came.
-func (r *Report) countCalls(h *History) (admitted map[string]time.Duration) {
+func (r *Report) countCalls(h *judge.History) (admitted map[string]time.Duration) {
 	admitted = map[string]time.Duration{}
 	var (
 		answers, lag = histogram(), histogram()
-		last         = map[int]*Call{} // attempt of each call
-		hungUp       = map[int]bool{}  // calls
+		last         = map[int]*judge.Call{} // attempt of each call
+		hungUp       = map[int]bool{}        // calls
 		wave         time.Duration
 		speed        pace
 	)
@@ -120,27 +121,27 @@ func (r *Report) countCalls(h *History) (admitted map[string]time.Duration) {
 		case c.Attempt == 1:
 			r.Reordered++
 		}
-		hungUp[c.Seq] = hungUp[c.Seq] || c.HungUp && c.Outcome == Lost
+		hungUp[c.Seq] = hungUp[c.Seq] || c.HungUp && c.Outcome == judge.Lost
 		if l := last[c.Seq]; l == nil || l.Attempt < c.Attempt {
 			last[c.Seq] = c
 		}
-		if c.Outcome == Lost {
+		if c.Outcome == judge.Lost {
 			r.Lost[c.Reason]++
 		}
-		if at, ok := admitted[c.OrderID]; c.Outcome == Admitted && (!ok || c.Ended < at) {
+		if at, ok := admitted[c.OrderID]; c.Outcome == judge.Admitted && (!ok || c.Ended < at) {
 			admitted[c.OrderID] = c.Ended
 		}
 	}
 	for seq, c := range last {
 		switch c.Outcome {
-		case Admitted:
+		case judge.Admitted:
 			r.Replayed++
-		case Refused:
+		case judge.Refused:
 			r.Refused[c.Reason]++
-		case Lost:
+		case judge.Lost:
 			r.Unknown++
 		}
-		if c.Outcome != Lost && !hungUp[seq] {
+		if c.Outcome != judge.Lost && !hungUp[seq] {
 			answers.record(c.Ended - c.Planned)
 		}
 	}
@@ -155,7 +156,7 @@ func (r *Report) countCalls(h *History) (admitted map[string]time.Duration) {
 }
 
 // countConfirmations counts the orders that their buyers saw confirmed, and returns how long after the 202 they read them first.
-func (r *Report) countConfirmations(h *History, admitted map[string]time.Duration) (firstRead Quantiles) {
+func (r *Report) countConfirmations(h *judge.History, admitted map[string]time.Duration) (firstRead Quantiles) {
 	var (
 		confirm, first = histogram(), histogram()
 		seen           = map[string]bool{} // orders
@@ -163,7 +164,7 @@ func (r *Report) countConfirmations(h *History, admitted map[string]time.Duratio
 	)
 	for _, s := range h.StatusReads {
 		at, ok := admitted[s.OrderID]
-		if !ok || seen[s.OrderID] || s.State == accepted || s.State == rejected {
+		if !ok || seen[s.OrderID] || s.State == orders.StatusAccepted || s.State == orders.StatusRejected {
 			continue
 		}
 		seen[s.OrderID] = true
@@ -193,18 +194,18 @@ func (r *Report) notes(firstRead Quantiles) (notes []string) {
 }
 
 // endsOf counts the ends of orders and payments.
-func endsOf(h *History, e Evidence) (n Ends) {
+func endsOf(h *judge.History, e judge.Evidence) (n Ends) {
 	status := map[orders.Status]int{}
 	for _, o := range e.Orders {
 		status[o.Status]++
 	}
-	n.Paid, n.Cancelled, n.Expired, n.Rejected, n.Waiting = status[paid], status[cancelled], status[expired], status[rejected],
-		status[confirmed]
+	n.Paid, n.Cancelled, n.Expired = status[orders.StatusPaid], status[orders.StatusCancelled], status[orders.StatusExpired]
+	n.Rejected, n.Waiting = status[orders.StatusRejected], status[orders.StatusConfirmed]
 	if e.Events != nil {
-		n.Resold = newFeed(e.Events).resold()
+		n.Resold = judge.Resold(e.Events)
 	}
 	type sending struct {
-		kind             OperationKind
+		kind             judge.OperationKind
 		order, reference string
 		sent             int
 	}
@@ -221,11 +222,11 @@ func endsOf(h *History, e Evidence) (n Ends) {
 		} else {
 			n.Repeats++
 		}
-		if a.Outcome == Lost {
+		if a.Outcome == judge.Lost {
 			continue
 		}
 		answered[s] = true
-		if a.Kind == Payment && a.Outcome == Admitted {
+		if a.Kind == judge.Payment && a.Outcome == judge.Admitted {
 			actions[a.Reference] = a.Action
 			captures.record(a.Ended - first[s])
 		}
@@ -233,7 +234,7 @@ func endsOf(h *History, e Evidence) (n Ends) {
 	n.Unanswered = len(first) - len(answered)
 	n.Captured = len(actions)
 	for _, action := range actions {
-		if action == actionRefund {
+		if action == orders.ActionRefund {
 			n.Refunds++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
+	"github.com/tidegate/tidegate/internal/judge"
 )
 
 // Run sends the crowd, waits until its orders have settled, and judges. It returns a report whenever the wave ran, even
@@ -40,10 +41,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	clicks := plan(o)
-	head := Head{Prefix: newPrefix(), Sale: o.Sale, Seed: o.Seed, Planned: len(clicks), StartedAt: time.Now()}
+	head := judge.Head{Prefix: newPrefix(), Sale: o.Sale, Seed: o.Seed, Planned: len(clicks), StartedAt: time.Now()}
 	rec.begin(head)
 	over, runErr := sendCrowd(ctx, o, head, rec, clicks)
-	var found Evidence
+	var found judge.Evidence
 	if runErr == nil {
 		found, err = collect(ctx, api, o, &rec.h, sale.Fresh, over.Add(o.DrainTimeout))
 		if o.Stopped != nil {
@@ -66,14 +67,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			}
 		}
 	}
-	return newReport(o, h, found, Judge(h, found)), errors.Join(fileErr, err)
+	return newReport(o, h, found, judge.Findings(h, found)), errors.Join(fileErr, err)
 }
 
 // startTimeout is how long requests are retried while the servers are still starting.
 const startTimeout = 30 * time.Second
 
 // prepare creates and opens the sale if requested, and reads it.
-func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
+func prepare(ctx context.Context, api *internal, o Options) (judge.Sale, error) {
 	var targets []*internal
 	if o.Stock > 0 { // otherwise the sale is used as it is: not open yet, or with a process that is down
 		for _, base := range o.PublicURLs {
@@ -81,34 +82,34 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 		}
 	}
 	for i, target := range targets { // before a sale is created that would be left behind
-		if _, err := askRetrying[Sale](ctx, target, http.MethodGet, target.sale, nil); err != nil &&
+		if _, err := askRetrying[judge.Sale](ctx, target, http.MethodGet, target.sale, nil); err != nil &&
 			!apiclient.HasStatus(err, http.StatusNotFound) {
-			return Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
+			return judge.Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
 		}
 	}
 	var fresh bool
 	if o.Stock > 0 {
 		var err error
 		if fresh, err = api.create(ctx, o); err != nil {
-			return Sale{}, fmt.Errorf("creating the sale: %w", err)
+			return judge.Sale{}, fmt.Errorf("creating the sale: %w", err)
 		}
 	}
-	sale, err := askRetrying[Sale](ctx, api, http.MethodGet, api.sale, nil)
+	sale, err := askRetrying[judge.Sale](ctx, api, http.MethodGet, api.sale, nil)
 	switch {
 	case err != nil:
-		return Sale{}, fmt.Errorf("reading the sale: %w", err)
+		return judge.Sale{}, fmt.Errorf("reading the sale: %w", err)
 	case len(sale.Items) == 0:
-		return Sale{}, fmt.Errorf("%w: sale %q has no items", errAPI, o.Sale)
+		return judge.Sale{}, fmt.Errorf("%w: sale %q has no items", errAPI, o.Sale)
 	}
 	for _, name := range o.Items {
-		if !slices.ContainsFunc(sale.Items, func(it Item) bool { return it.Item == name }) {
-			return Sale{}, fmt.Errorf("%w --item must be items of sale %q, got %q", ErrOption, o.Sale, name)
+		if !slices.ContainsFunc(sale.Items, func(it judge.Item) bool { return it.Item == name }) {
+			return judge.Sale{}, fmt.Errorf("%w --item must be items of sale %q, got %q", ErrOption, o.Sale, name)
 		}
 	}
 	sale.Fresh = fresh && !o.Shared
 	for i, target := range targets {
 		if err := awaitOpen(ctx, target); err != nil {
-			return Sale{}, fmt.Errorf("waiting for --target %s to open the sale: %w", o.PublicURLs[i], err)
+			return judge.Sale{}, fmt.Errorf("waiting for --target %s to open the sale: %w", o.PublicURLs[i], err)
 		}
 	}
 	return sale, nil
@@ -116,7 +117,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 
 // awaitOpen waits until a process reports the sale as open: each process learns of it with a delay.
 func awaitOpen(ctx context.Context, api *internal) (err error) {
-	var sale Sale
+	var sale judge.Sale
 	if !retry(ctx, time.Now(), startTimeout, func() (done bool, pause time.Duration) {
 		sale, err = api.read(ctx)
 		return err == nil && sale.State == "open", 50 * time.Millisecond
@@ -130,7 +131,7 @@ func awaitOpen(ctx context.Context, api *internal) (err error) {
 }
 
 // sendCrowd runs the wave, retries calls whose outcome is open, and follows every order; over is when the last call ended.
-func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks []click) (over time.Time, err error) {
+func sendCrowd(ctx context.Context, o Options, head judge.Head, rec *recorder, clicks []click) (over time.Time, err error) {
 	buying, looking := newTransport(o.Connections-o.Followers, len(o.PublicURLs)), newTransport(o.Followers, len(o.PublicURLs))
 	paying := newTransport(payers, 1)
 	defer buying.CloseIdleConnections()

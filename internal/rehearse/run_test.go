@@ -16,7 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
 )
 
 func TestMain(m *testing.M) {
@@ -36,7 +38,7 @@ func smallCrowd(s *fakeShop) Options {
 func broken(r *Report) []string {
 	got := []string{}
 	for _, f := range r.Findings {
-		if f.Verdict == Breach {
+		if f.Verdict == judge.Breach {
 			got = append(got, f.Invariant)
 		}
 	}
@@ -145,6 +147,22 @@ func addsUp(t *testing.T, r *Report) {
 	}
 }
 
+func TestCallsThatDidNotGoOut(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	h := &judge.History{Head: judge.Head{Prefix: "c-", Planned: 2}, Calls: []judge.Call{{
+		Attempt: 1, Buyer: "c-1", Item: "a", Quantity: 1, Key: "k", Ended: time.Millisecond, Outcome: judge.Admitted, Status: 202,
+		OrderID: "x", State: orders.StatusAccepted,
+	}}}
+	e := judge.Evidence{
+		Orders: []judge.Order{{OrderID: "x", User: "c-1", Status: orders.StatusConfirmed, Item: "a", Quantity: 1, Units: []int{1}, AcceptedAt: noon}},
+		Sale:   judge.Sale{EndsAt: noon.Add(1), Items: []judge.Item{{Item: "a", Stock: 1}}},
+	}
+	r := newReport(Options{}, h, e, judge.Findings(h, e))
+	if b := broken(r); !slices.Equal(b, []string{"I20"}) || r.OK() || r.Planned != 2 || r.Sent != 1 {
+		t.Errorf("broken %v, planned %d, sent %d", b, r.Planned, r.Sent)
+	}
+}
+
 func TestLostAnswersAreAskedAgainWithTheSameKey(t *testing.T) {
 	s := newShop(t, dropsAnswers)
 	o := smallCrowd(s)
@@ -183,7 +201,7 @@ func TestBuyersTurnToAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Invariant == "I4" }); r.Findings[i].Verdict != OK {
+	if i := slices.IndexFunc(r.Findings, func(f judge.Finding) bool { return f.Invariant == "I4" }); r.Findings[i].Verdict != judge.OK {
 		t.Errorf("the quota of a sale that was there already: %+v", r.Findings[i])
 	}
 	if r.Lost["connection"] == 0 || r.Admitted != 60 || r.Confirmed != 60 || !r.OK() {
@@ -196,7 +214,9 @@ func TestHistoryFileHoldsWhatWasJudged(t *testing.T) {
 	o := smallCrowd(s)
 	o.HistoryFile = filepath.Join(t.TempDir(), "history.jsonl")
 	o.PublicURLs = append(o.PublicURLs, s.URL)
-	o.Stopped = func() []Stop { return []Stop{{API: 2, From: noon, Until: noon.Add(time.Second)}} }
+	o.Stopped = func() []judge.Stop {
+		return []judge.Stop{{API: 2, From: time.Unix(0, 0).UTC(), Until: time.Unix(1, 0).UTC()}}
+	}
 	var progress bytes.Buffer
 	o.Progress = &progress
 	r, err := Run(t.Context(), o)
@@ -212,7 +232,7 @@ func TestHistoryFileHoldsWhatWasJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(h.Stops, o.Stopped()) || !slices.ContainsFunc(h.Calls, func(c Call) bool { return c.API == 2 }) {
+	if !reflect.DeepEqual(h.Stops, o.Stopped()) || !slices.ContainsFunc(h.Calls, func(c judge.Call) bool { return c.API == 2 }) {
 		t.Errorf("stops %v, or nobody asked the third process", h.Stops)
 	}
 	if len(h.Calls) != r.Attempts || h.Planned != r.Planned || h.Prefix != r.Run {
@@ -248,7 +268,7 @@ func TestReportIsWrittenTwice(t *testing.T) {
 	}
 	var twin struct {
 		Planned  int
-		Findings []Finding
+		Findings []judge.Finding
 		Answers  struct {
 			P99 float64 `json:"p99_ms"`
 		}
@@ -256,7 +276,7 @@ func TestReportIsWrittenTwice(t *testing.T) {
 	if err := json.Unmarshal(b, &twin); err != nil {
 		t.Fatal(err)
 	}
-	if twin.Planned != r.Planned || len(twin.Findings) != len(titles) || twin.Answers.P99 <= 0 {
+	if twin.Planned != r.Planned || len(twin.Findings) != 20 || twin.Answers.P99 <= 0 {
 		t.Errorf("JSON %s", b)
 	}
 }

@@ -6,62 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/apiclient"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/internal/judge"
 )
-
-// Statuses of an order.
-const (
-	accepted  = orders.StatusAccepted
-	confirmed = orders.StatusConfirmed
-	paid      = orders.StatusPaid
-	cancelled = orders.StatusCancelled
-	expired   = orders.StatusExpired
-	rejected  = orders.StatusRejected
-)
-
-// Order is one order in the internal list.
-type Order sales.OrderView
-
-// payBefore returns when the order has to be paid; zero = it has no time to pay.
-func (o *Order) payBefore() (at time.Time) {
-	if o.PayBefore != nil {
-		at = *o.PayBefore
-	}
-	return at
-}
-
-// holds reports whether the order owns units.
-func (o *Order) holds() bool { return holds(o.Status) }
-
-// of reports whether the order belongs to the crowd with this prefix, or must belong to it because no other client could order.
-func (o *Order) of(prefix string, sale Sale) bool {
-	return sale.Fresh || strings.HasPrefix(o.User, prefix)
-}
-
-// Sale is what the judge needs to know of the sale.
-type Sale struct {
-	Sale     string    `json:"sale"`
-	State    string    `json:"state"`
-	StartsAt time.Time `json:"starts_at"`
-	EndsAt   time.Time `json:"ends_at"`
-	Now      time.Time `json:"now"` // the server's clock, when this was read
-	Items    []Item    `json:"items"`
-	Fresh    bool      `json:"-"` // created by this run, and used by this crowd only
-}
-
-// Item is one item of a sale.
-type Item struct {
-	Item  string `json:"item"`
-	Stock int    `json:"stock"`
-	Free  int    `json:"free"`
-	Quota int    `json:"-"` // units per buyer; 0 = unknown
-	Grown int    `json:"-"` // units of Stock that were added during the run
-}
 
 // internal calls the internal API. Safe for concurrent use.
 type internal struct {
@@ -89,23 +39,23 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 		})
 	}
 	// Check whether the sale exists before the PUT: after a repeated PUT the response would not show it.
-	if _, err := askRetrying[Sale](ctx, i, http.MethodGet, i.sale, nil); apiclient.HasStatus(err, http.StatusNotFound) {
+	if _, err := askRetrying[judge.Sale](ctx, i, http.MethodGet, i.sale, nil); apiclient.HasStatus(err, http.StatusNotFound) {
 		fresh = true
 	} else if err != nil {
 		return false, err
 	}
-	_, err = askRetrying[Sale](ctx, i, http.MethodPut, i.sale, sale)
+	_, err = askRetrying[judge.Sale](ctx, i, http.MethodPut, i.sale, sale)
 	if err == nil {
 		if o.Opening != nil {
 			o.Opening()
 		}
-		_, err = askRetrying[Sale](ctx, i, http.MethodPost, i.sale+"/open", nil)
+		_, err = askRetrying[judge.Sale](ctx, i, http.MethodPost, i.sale+"/open", nil)
 	}
 	return fresh, err
 }
 
-func (i *internal) read(ctx context.Context) (Sale, error) {
-	return ask[Sale](ctx, i, http.MethodGet, i.sale, nil)
+func (i *internal) read(ctx context.Context) (judge.Sale, error) {
+	return ask[judge.Sale](ctx, i, http.MethodGet, i.sale, nil)
 }
 
 // ask makes a call.
@@ -130,8 +80,8 @@ func askRetrying[T any](ctx context.Context, i *internal, method, path string, i
 }
 
 // orders lists every order of the sale; never nil without an error.
-func (i *internal) orders(ctx context.Context) ([]Order, error) {
-	return list[Order](ctx, i, i.sale+"/orders")
+func (i *internal) orders(ctx context.Context) ([]judge.Order, error) {
+	return list[judge.Order](ctx, i, i.sale+"/orders")
 }
 
 // quotas reads the quota per buyer of each item.
@@ -162,8 +112,8 @@ func list[T any](ctx context.Context, i *internal, path string) ([]T, error) {
 	return all, nil
 }
 
-func (i *internal) verify(ctx context.Context) (*Verification, error) {
-	v, err := ask[Verification](ctx, i, http.MethodGet, i.sale+"/verify", nil)
+func (i *internal) verify(ctx context.Context) (*judge.Verification, error) {
+	v, err := ask[judge.Verification](ctx, i, http.MethodGet, i.sale+"/verify", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
-)
 
-// tableWidth is the maximum length of a line; the JSON has everything.
-const tableWidth = 118
+	"github.com/dustin/go-humanize"
+
+	"github.com/tidegate/tidegate/internal/judge"
+)
 
 // WriteTable writes performance and correctness in one table.
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	row := func(name, value, format string, args ...any) {
-		fmt.Fprintln(&b, clip(fmt.Sprintf("  %-10s %11s   %s", name, value, fmt.Sprintf(format, args...))))
+		fmt.Fprintln(&b, judge.Clip(fmt.Sprintf("  %-10s %11s   %s", name, value, fmt.Sprintf(format, args...))))
 	}
 	fmt.Fprintf(&b, "Rehearsal of sale %q: %s buyers in %s at %s, over at most %s connections, seed %d\n\n", r.Sale, comma(r.Buyers),
 		short(r.Wave), plural(r.Processes, "API process", "API processes"), comma(r.Connections), r.Seed)
@@ -43,7 +43,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 			comma(n.Resold))
 	}
 	fmt.Fprintln(&b)
-	b.WriteString(FormatFindings(r.Findings, r.Notes, r.OK()))
+	b.WriteString(judge.FormatFindings(r.Findings, r.Notes, r.OK()))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -91,11 +91,4 @@ func plural(n int, one, many string) string {
 	return comma(n) + " " + many
 }
 
-// clip shortens a line to tableWidth characters.
-func clip(s string) string {
-	s = strings.TrimRight(s, " ")
-	if utf8.RuneCountInString(s) <= tableWidth {
-		return s
-	}
-	return string([]rune(s)[:tableWidth-1]) + "…"
-}
+func comma(n int) string { return humanize.Comma(int64(n)) }

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
-	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/judge"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // flawless returns the evidence of a crowd of whom the first 40 are drawn and the other 40 come later; the first two of each buy.
@@ -21,7 +22,7 @@ func flawless() *evidence {
 	start := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	c := &evidence{
 		Report: &Report{}, o: Options{Room: "r", Sale: "s", Stock: 4}, list: []byte("index,number,subject,position\n"),
-		checks: map[string][]rehearse.Check{"/v1/rooms/r/verify": {{Invariant: "numbers", OK: true}}, "/v1/sales/s/verify": {{Invariant: "I1", OK: true}}},
+		checks: map[string][]orders.Check{"/v1/rooms/r/verify": {{Invariant: "numbers", OK: true}}, "/v1/sales/s/verify": {{Invariant: "I1", OK: true}}},
 	}
 	c.after.Joined, c.after.Draw, c.after.Phase = all, &rooms.DrawView{N: new(int64(drawn))}, "exhausted"
 	for i := range all {
@@ -53,16 +54,16 @@ func flawless() *evidence {
 
 // TestJudge spoils the evidence of a faultless run, and expects the breach of one property.
 func TestJudge(t *testing.T) {
-	verdicts := func(c *evidence) map[string]rehearse.Verdict {
+	verdicts := func(c *evidence) map[string]judge.Verdict {
 		c.judge()
-		found := make(map[string]rehearse.Verdict)
+		found := make(map[string]judge.Verdict)
 		for _, f := range c.Findings {
 			found[f.Invariant] = f.Verdict
 		}
 		return found
 	}
 	for property, verdict := range verdicts(flawless()) {
-		if verdict != rehearse.OK && property != "W25" { // the list was not drawn
+		if verdict != judge.OK && property != "W25" { // the list was not drawn
 			t.Errorf("%s of a faultless run: %s", property, verdict)
 		}
 	}
@@ -93,14 +94,14 @@ func TestJudge(t *testing.T) {
 	} {
 		c := flawless()
 		spoil(c)
-		if got := verdicts(c)[property]; got != rehearse.Breach || c.OK() {
+		if got := verdicts(c)[property]; got != judge.Breach || c.OK() {
 			t.Errorf("%s: %s, the report is ok: %t", property, got, c.OK())
 		}
 	}
 	c := flawless()
 	c.o.ClockJumps, c.crowd[3].early, c.crowd[0].claimed = true, true, false
 	for property, verdict := range verdicts(c) {
-		if slices.Contains(byClock, property) != (verdict == rehearse.NotJudged) && property != "W25" {
+		if slices.Contains(byClock, property) != (verdict == judge.NotJudged) && property != "W25" {
 			t.Errorf("%s of a run in which the database's clock jumped: %s", property, verdict)
 		}
 	}

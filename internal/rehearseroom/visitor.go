@@ -35,8 +35,9 @@ type visitor struct {
 	claimCode     int
 	orderCode     int
 	ordered       bool
-	twice         int // status of a second order
-	sniped        int // status of an order without a turn
+	twice         int  // status of a second order
+	sniped        int  // status of an order without a turn
+	replaced      bool // by another place, after its turn lapsed
 	final         string
 	ended         time.Time // when it received the final state
 	err           error
@@ -64,7 +65,11 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 		v.note(&p, asked, start.time())
 		if late && slices.Contains([]waitingroom.State{waitingroom.StateWaiting, waitingroom.StateTurn, waitingroom.StateTurnedAway}, p.State) {
 			late = false
-			if err := v.joinAgain(ctx, api, path); err != nil {
+			lapses := asked.Add(o.Claim)
+			if p.State == waitingroom.StateTurn {
+				lapses = v.turnUntil
+			}
+			if err := v.joinAgain(ctx, api, path, lapses); err != nil || v.replaced {
 				return err
 			}
 		}
@@ -122,17 +127,22 @@ func (v *visitor) act(ctx context.Context, api *caller, o Options, path string, 
 	return err
 }
 
-// joinAgain joins once more, for the receipt of a place that will be drawn after all.
-func (v *visitor) joinAgain(ctx context.Context, api *caller, path string) error {
+// joinAgain joins once more, for the receipt of a place that will be drawn after all. On a machine that is too slow for its crowd the turn
+// may have lapsed, and the place is another one then.
+func (v *visitor) joinAgain(ctx context.Context, api *caller, path string, lapses time.Time) error {
 	var again place
 	code, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &again)
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("rehearse: POST %s again: status %d %s", path, code, again.Reason)
-	}
-	if err == nil {
+	switch now := time.Now(); {
+	case err != nil:
+		return err
+	case code == http.StatusCreated && !now.Before(lapses):
+		v.replaced, v.final, v.ended = true, string(waitingroom.StateLapsed), now
+	case code != http.StatusOK:
+		return fmt.Errorf("rehearse: POST %s again: status %d %s", path, code, again.Reason)
+	default:
 		v.receipt = again.Receipt
 	}
-	return err
+	return nil
 }
 
 // join joins, from two devices at once if the visitor has them.

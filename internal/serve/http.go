@@ -33,7 +33,7 @@ type HTTP struct {
 	Redis      *Redis
 	BanScript  bool // run the ban script here, because there is no separate worker
 	Semaphores *semregistry.Table
-	Rooms      *waitingroom.Store
+	Rooms      waitingroom.Store
 	Failures   login.Store // of logins
 	History    *history.History
 	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
@@ -80,7 +80,7 @@ func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), DemoSecrets: cfg.DemoSecrets,
 		Live:    &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded, Invariants: measured.Invariants},
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, JWTRefused: measured.JWTRefused, Verified: measured.Verified,
-		Outdated: p.outdated,
+		Outdated: p.outdated, Opening: p.opening.Load,
 		Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace}, CORSOrigins: cfg.CORSOrigins, CORSHeaders: cfg.CORSHeaders,
 		VWRIssuers: cfg.VWRIssuers, TrustedProxies: cfg.TrustedProxies,
 		Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,

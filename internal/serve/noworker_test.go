@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +31,13 @@ func TestNoWorkerRuns(t *testing.T) {
 		})
 	}
 	readyz(http.StatusOK, `"degraded":["commits"]`)
+	slow := func(condition string) bool { return !strings.HasPrefix(condition, "commits: ") } // Redis, on a busy machine: another frame follows
 	shown := func(workers int) livepage.Process {
 		t.Helper()
-		return s.frame(func(f *livepage.Frame) bool { return f.Process.Workers != nil && *f.Process.Workers == workers }).Process
+		return s.frame(func(f *livepage.Frame) bool {
+			p := f.Process
+			return p.Workers != nil && *p.Workers == workers && !slices.ContainsFunc(p.Degraded, slow)
+		}).Process
 	}
 	if p := shown(0); p.Processes != 1 || len(p.Degraded) != 1 || !strings.HasPrefix(p.Degraded[0], "commits: no worker has committed orders") ||
 		!strings.Contains(p.Degraded[0], "orders that wait: 1, the oldest for ") || !strings.Contains(p.Degraded[0], "new orders are accepted for ") {

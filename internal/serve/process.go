@@ -75,6 +75,8 @@ type Process struct {
 	Servers   int                           // connections to Redis and Postgres that the process may need
 	KeepAlive time.Duration                 // of idle connections; 0 = httpapi.DefaultKeepAlive
 	Shutdown  time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
+
+	opening atomic.Bool // listeners that wait for the service are not open yet
 }
 
 // Run serves until ctx ends or a part fails. Then it shuts down in this order, one step after the other, all within Shutdown:
@@ -89,11 +91,13 @@ type Process struct {
 // It returns nil if only ctx ended and every step succeeded.
 func (p *Process) Run(ctx context.Context) error {
 	var draining atomic.Bool
+	loaded := func(l Listener) bool { return l.Loaded }
+	p.opening.Store(slices.ContainsFunc(p.Listeners, loaded))
 	bounds, err := p.bounds()
 	if err != nil {
 		return err
 	}
-	servers, err := p.listen(ctx, bounds, &draining, func(l *Listener) bool { return !l.Loaded })
+	servers, err := p.listen(ctx, bounds, &draining, func(l Listener) bool { return !loaded(l) })
 	if err != nil {
 		return err
 	}
@@ -120,20 +124,23 @@ func (p *Process) Run(ctx context.Context) error {
 	for _, s := range servers {
 		g.Go(s.serve)
 	}
-	loading, loaded := context.WithTimeout(leaving, loadMost)
+	loading, stopLoading := context.WithTimeout(leaving, loadMost)
 	if err := p.Service.WaitLoaded(loading); err != nil && leaving.Err() == nil {
 		p.Log.Warn("the sales are not loaded yet, and callers are let in nevertheless", "after", loadMost)
 	}
-	loaded()
+	stopLoading()
 	if leaving.Err() == nil {
-		late, err := p.listen(ctx, bounds, &draining, func(l *Listener) bool { return l.Loaded })
+		late, err := p.listen(ctx, bounds, &draining, loaded)
 		for _, s := range late {
 			g.Go(s.serve)
 		}
 		if servers = append(servers, late...); err != nil {
 			g.Go(func() error { return err })
-		} else if p.Ready != nil {
-			p.Ready(addresses(servers))
+		} else {
+			p.opening.Store(false)
+			if p.Ready != nil {
+				p.Ready(addresses(servers))
+			}
 		}
 	}
 
@@ -262,7 +269,7 @@ var listenSettings = map[string]string{"public": "LISTEN", "internal": "INTERNAL
 
 // listen opens those listeners, all of them before one serves, so that a port in use fails the start.
 func (p *Process) listen(
-	ctx context.Context, bounds map[string]*connections.Bound, draining *atomic.Bool, those func(*Listener) bool,
+	ctx context.Context, bounds map[string]*connections.Bound, draining *atomic.Bool, those func(Listener) bool,
 ) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
@@ -272,7 +279,7 @@ func (p *Process) listen(
 		}
 	}()
 	for _, l := range p.Listeners {
-		if !those(&l) {
+		if !those(l) {
 			continue
 		}
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr)

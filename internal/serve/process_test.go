@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -136,6 +137,41 @@ func TestShutdownOrder(t *testing.T) {
 	want := []string{"not ready", "waiters woken", "request answered", "service drained", "settled", "worker ended", "rules ended", "service ended"}
 	if diff := cmp.Diff(want, d.notes); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestNotReadyBeforeTheListenersAreOpen: the probe of a process that loads answers, and is not ready.
+func TestNotReadyBeforeTheListenersAreOpen(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	free.Close()
+	d := &diary{hang: closed(), loads: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan map[string]string, 1)
+	p := &Process{Log: silent, Service: d, Ready: func(addrs map[string]string) { opened <- addrs }}
+	p.Listeners = []Listener{
+		{Name: "public", Addr: "127.0.0.1:0", Loaded: true, Handler: http.NotFoundHandler()},
+		{Name: "internal", Addr: addr, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, p.opening.Load()) })},
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	opening := func() string { return string(servetest.Once("GET", "http://"+addr, "").Body) }
+	for opening() == "" { // not listening yet
+		runtime.Gosched()
+	}
+	if got := opening(); got != "true" {
+		t.Errorf("while it loads: %q", got)
+	}
+	close(d.loads)
+	if addrs := <-opened; addrs["public"] == "" || opening() != "false" {
+		t.Errorf("afterwards: %v, %q", addrs, opening())
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

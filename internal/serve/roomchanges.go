@@ -12,7 +12,7 @@ import (
 )
 
 // roomChanges notifies the processes of an installation of turns given and rooms changed. It only saves time: without Redis they
-// read the rooms every 0.2 seconds.
+// read the rooms every 0.2 seconds, or every second while all rooms rest.
 type roomChanges struct {
 	rdb     redis.UniversalClient
 	channel string
@@ -50,7 +50,7 @@ func (c *roomChanges) publish(ctx context.Context) error {
 // listen calls wake after notices of other processes, and when some may have been missed, until ctx ends.
 func (c *roomChanges) listen(ctx context.Context, wake func()) error {
 	return pubsub.Follow(ctx, time.Second, func() error {
-		return pubsub.Listen(ctx, c.rdb.Subscribe, c.channel, func(process string) {
+		return pubsub.Listen(ctx, c.rdb.Subscribe, []string{c.channel}, func(process string) {
 			if process != c.process {
 				wake()
 			}

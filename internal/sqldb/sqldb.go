@@ -124,6 +124,14 @@ func inTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
+// SQLState is an error of a server, as its SQLSTATE of five characters, for stores that have no driver.
+type SQLState string
+
+func (s SQLState) Error() string { return "SQLSTATE " + string(s) }
+
+// SQLState returns the five characters.
+func (s SQLState) SQLState() string { return string(s) }
+
 // repeats is how often a transaction is repeated. The repeat of one that met others finds them committed, so more would not help.
 const repeats = 3
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -102,7 +103,7 @@ func (in *installation) settle(ctx context.Context) {
 		must(in.t, err)
 		left := int64(0)
 		for _, key := range keys {
-			left += in.redis.ZCard(ctx, key).Val()
+			left += in.redis.ZCount(ctx, key, "-inf", "(+inf").Val() // without the sentinel
 		}
 		if left == 0 {
 			in.t.Logf("%.1f s after the wave no order is uncommitted", time.Since(began).Seconds())
@@ -119,7 +120,7 @@ func (in *installation) verify() {
 	in.t.Helper()
 	for _, api := range in.internal {
 		a := servetest.Call("GET", api+"/v1/sales/"+sale+"/verify", "", "Authorization", "Bearer "+in.token)
-		var v rehearse.Verification
+		var v judge.Verification
 		if a.Into(in.t, &v); a.Status != 200 || !v.OK {
 			in.t.Errorf("verify of %s: %v", api, a)
 		}

@@ -50,7 +50,7 @@ func command(dir string, words ...string) (string, error) {
 type process struct {
 	name    string // of the program
 	env     []string
-	probe   string // base URL of /readyz
+	ready   []string // URLs that answer 200 then
 	program *servetest.Program
 	output  string // of the versions that ended
 }
@@ -58,19 +58,23 @@ type process struct {
 func newAPI(common []string) (p *process, public, internal string) {
 	public, internal = freeAddr(), freeAddr()
 	env := append([]string{"LISTEN=" + public, "INTERNAL_LISTEN=" + internal}, common...)
-	return &process{name: "api", env: env, probe: "http://" + internal}, "http://" + public, "http://" + internal
+	// readyz of older APIs answers before the public listener does.
+	ready := []string{"http://" + internal + "/readyz", "http://" + public + "/livez"}
+	return &process{name: "api", env: env, ready: ready}, "http://" + public, "http://" + internal
 }
 
 func newWorker(common []string) *process {
 	probes := freeAddr()
-	return &process{name: "worker", env: append([]string{"WORKER_LISTEN=" + probes}, common...), probe: "http://" + probes}
+	return &process{name: "worker", env: append([]string{"WORKER_LISTEN=" + probes}, common...), ready: []string{"http://" + probes + "/readyz"}}
 }
 
 // start starts the program of the folder, and waits until it is ready.
 func (p *process) start(t testing.TB, bin string) {
 	t.Helper()
 	p.program = servetest.Exec(t, filepath.Join(bin, p.name), p.env...)
-	servetest.Until(t, 200, func() servetest.Answer { return servetest.Call("GET", p.probe+"/readyz", "") })
+	for _, url := range p.ready {
+		servetest.Until(t, 200, func() servetest.Answer { return servetest.Once("GET", url, "") })
+	}
 }
 
 // replace ends the process as SIGTERM does, and starts the program of the folder in its place.

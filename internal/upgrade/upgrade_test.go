@@ -16,6 +16,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidegate/tidegate/internal/judge"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -159,10 +160,10 @@ func (s *started) Write(line []byte) (int, error) {
 func (in *installation) row(name string, r *rehearse.Report) string {
 	ok, judged := 0, 0
 	for _, f := range r.Findings {
-		if f.Verdict != rehearse.NotJudged {
+		if f.Verdict != judge.NotJudged {
 			judged++
 		}
-		if f.Verdict == rehearse.OK {
+		if f.Verdict == judge.OK {
 			ok++
 		}
 	}

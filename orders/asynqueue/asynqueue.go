@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/asynqkeys"
 	"github.com/tidegate/tidegate/internal/asynqlog"
+	"github.com/tidegate/tidegate/internal/pubsub"
 	"github.com/tidegate/tidegate/orders/internal/tasks"
 	"github.com/tidegate/tidegate/redisclient"
 )
@@ -37,7 +40,7 @@ func New(rdb redis.UniversalClient) *Queue {
 	if c, ok := rdb.(*redisclient.Client); ok {
 		rdb = c.Queue()
 	}
-	return &Queue{rdb: rdb, client: asynq.NewClientFromRedisClient(rdb)}
+	return &Queue{rdb: rdb, client: asynq.NewClientFromRedisClient(signaller{rdb})}
 }
 
 // Spread returns 1, or 4 for a cluster.
@@ -70,7 +73,13 @@ func (q *Queue) Work(ctx context.Context, w tasks.Worker) error {
 	for _, name := range w.Queues {
 		priorities[name] = 1
 	}
-	server := asynq.NewServerFromRedisClient(newPoller(q.rdb, w.Queues[0], w.Woken, ctx.Done()), asynq.Config{
+	signalled := newSignals()
+	listening, stop := context.WithCancel(ctx)
+	var listener sync.WaitGroup
+	defer listener.Wait()
+	defer stop()
+	listener.Go(func() { q.listen(listening, w, signalled) })
+	server := asynq.NewServerFromRedisClient(newPoller(q.rdb, len(priorities), signalled, ctx.Done()), asynq.Config{
 		Concurrency:       w.Concurrent,
 		Queues:            priorities,
 		TaskCheckInterval: interval,
@@ -97,6 +106,19 @@ func (q *Queue) Work(ctx context.Context, w tasks.Worker) error {
 	server.Stop()
 	server.Shutdown()
 	return nil
+}
+
+// listen counts signals of tasks until ctx ends.
+func (q *Queue) listen(ctx context.Context, w tasks.Worker, s *signals) {
+	channels := make([]string, len(w.Queues))
+	for i, name := range w.Queues {
+		channels[i] = asynqkeys.Pending(name)
+	}
+	_ = pubsub.Follow(ctx, idle, func() error {
+		return pubsub.Listen(ctx, q.rdb.Subscribe, channels, func(string) { s.add() })
+	}, func(err error) {
+		w.Logger.DebugContext(ctx, "no signals of tasks are received", slog.Any("error", err))
+	})
 }
 
 // Tasks counts the tasks of some queues by Asynq's states: pending, active, scheduled, retry and archived. It writes what Put

@@ -1,35 +1,197 @@
 package asynqueue
 
 import (
+	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/asynqkeys"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders/internal/tasks"
 )
 
-// TestAnIdlePollerWaitsUntilItIsWoken, or until it is stopped.
-func TestAnIdlePollerWaitsUntilItIsWoken(t *testing.T) {
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// polls is a poller of some queues, and its polls.
+type polls struct {
+	*poller
+	t           *testing.T
+	empty, task string // scripts, by their SHA1
+	done        chan struct{}
+}
+
+func newPolls(t *testing.T, queues int) *polls {
+	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	p := &polls{t: t, done: make(chan struct{})}
+	p.empty, p.task = rdb.ScriptLoad(t.Context(), "return false").Val(), rdb.ScriptLoad(t.Context(), "return 'a task'").Val()
+	p.poller = newPoller(rdb, queues, newSignals(), p.done)
+	p.idle, p.drained = time.Hour, time.Now()
+	return p
+}
+
+// poll polls a queue with a script. The result is closed afterwards.
+func (p *polls) poll(script string) <-chan struct{} {
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		p.EvalSha(p.t.Context(), script, []string{asynqkeys.Pending("q"), "paused", "active", asynqkeys.Key("q", "lease")})
+	}()
+	return polled
+}
+
+// waits reports an error unless the next poll waits for a signal, which it gets.
+func (p *polls) waits(script string) {
+	p.t.Helper()
+	polled := p.poll(script)
+	select {
+	case <-polled:
+		p.t.Error("it polled without a signal")
+	case <-time.After(20 * time.Millisecond):
+		p.signals.add()
+		<-polled
+	}
+}
+
+// TestAPollerPollsAsOftenAsTasksWereSignalled, and then waits until another one is, or until it is stopped.
+func TestAPollerPollsAsOftenAsTasksWereSignalled(t *testing.T) {
+	p := newPolls(t, 1)
+	p.waits(p.task)
+	p.waits(p.task)
+	for range 3 {
+		p.signals.add()
+	}
+	for range 3 {
+		<-p.poll(p.task)
+	}
+	for range 3 {
+		p.signals.add() // another worker finds those tasks
+	}
+	<-p.poll(p.empty)
+	p.waits(p.empty)
+	polled := p.poll(p.empty)
+	close(p.done)
+	<-polled
+}
+
+// TestASignalDuringAPoll is for the next one, however the poll ends.
+func TestASignalDuringAPoll(t *testing.T) {
+	p := newPolls(t, 1)
+	p.signals.add()
+	p.polled, p.before = 0, 1
+	p.poller.poll([]string{asynqkeys.Pending("q"), "", "", ":lease"}, func() *redis.Cmd {
+		p.signals.add()
+		c := redis.NewCmd(t.Context())
+		c.SetErr(redis.Nil)
+		return c
+	})
+	<-p.poll(p.task)
+	p.waits(p.task)
+}
+
+// TestOneSignalIsForARoundOfManyQueues: the server polls them in a different order each time, until it finds a task.
+func TestOneSignalIsForARoundOfManyQueues(t *testing.T) {
+	p := newPolls(t, 3)
+	p.waits(p.empty)
+	<-p.poll(p.empty)
+	<-p.poll(p.empty)
+	p.waits(p.empty)
+	<-p.poll(p.task)
+	p.waits(p.task)
+}
+
+// TestSignalsMayBeLost: after two tasks without a signal, the next polls do not wait for one, also if there are signals of others.
+func TestSignalsMayBeLost(t *testing.T) {
+	p := newPolls(t, 1)
+	p.idle = time.Millisecond
+	<-p.poll(p.task) // found after p.idle
+	if !p.lost.IsZero() {
+		t.Error("the signal of one task may be on its way")
+	}
+	<-p.poll(p.task)
+	for range 3 {
+		p.signals.add()
+		for range 3 {
+			<-p.poll(p.task)
+		}
+	}
+	p.idle = time.Hour
+	p.lost = p.lost.Add(-time.Hour)
+	p.drained = time.Time{}
+	<-p.poll(p.empty)
+	p.waits(p.empty)
+}
+
+// TestABacklogIsDrained: tasks that were not signalled do not stay before those that are.
+func TestABacklogIsDrained(t *testing.T) {
+	p := newPolls(t, 1)
+	p.drained = time.Now().Add(-2 * p.idle)
+	for range 3 {
+		p.signals.add()
+		for range 5 {
+			<-p.poll(p.task)
+		}
+	}
+	p.lost = time.Time{}
+	<-p.poll(p.empty)
+	p.waits(p.task)
+}
+
+// TestAPollerWithoutRedis keeps the signals, and does not poll in a loop.
+func TestAPollerWithoutRedis(t *testing.T) {
+	p := newPolls(t, 1)
+	p.signals.add()
+	<-p.poll("no script") // Eval follows
+	p.signals.take(1)
+	<-p.poll(p.empty)
+	redisAgain := p.UniversalClient
+	p.UniversalClient = redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer p.UniversalClient.Close()
+	p.signals.add()
+	<-p.poll(p.task)
+	p.UniversalClient = redisAgain
+	began := time.Now()
+	<-p.poll(p.task)
+	if waited := time.Since(began); waited < pause {
+		t.Errorf("it waited %v after a failure", waited)
+	}
+	p.waits(p.empty)
+}
+
+// TestPutSignals: each task that workers may take now is signalled, also to a server that does not have the script.
+func TestPutSignals(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr()})
 	defer rdb.Close()
-	woken, done := make(chan struct{}), make(chan struct{})
-	p := newPoller(rdb, "q", woken, done)
-	p.idle = time.Hour
-	keys := []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
-	look := func() <-chan struct{} {
-		looked := make(chan struct{})
-		go func() { p.EvalSha(t.Context(), "unknown", keys); close(looked) }()
-		return looked
+	sub := rdb.Subscribe(t.Context(), asynqkeys.Pending("q"))
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	<-look() // there may be work
-	p.latest.Store(0)
-	looked := look()
-	woken <- struct{}{} // received by the waiting poller
-	<-looked
-	<-look() // there may be more
-	p.latest.Store(0)
-	looked = look()
-	close(done)
-	<-looked
+	q := New(rdb)
+	for _, delay := range []time.Duration{0, time.Hour, 0} {
+		if err := q.Put(t.Context(), tasks.Task{Queue: "q", Type: "t"}, delay); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rdb.Publish(t.Context(), asynqkeys.Pending("q"), "last").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for len(got) == 0 || got[len(got)-1] != "last" {
+		m, err := sub.ReceiveMessage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, m.Payload)
+	}
+	// The first task was put with two scripts, because the server had none.
+	if want := []string{"", "", "", "last"}; !slices.Equal(got, want) {
+		t.Errorf("signals %q, want %q", got, want)
+	}
+	if n := rdb.LLen(t.Context(), asynqkeys.Pending("q")).Val(); n != 2 {
+		t.Errorf("%d tasks are pending", n)
+	}
 }

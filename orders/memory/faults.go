@@ -34,7 +34,7 @@ type Faults struct {
 }
 
 // SQLState is an error of a server, as its SQLSTATE.
-type SQLState string
+type SQLState = sqldb.SQLState
 
 // Errors of Postgres.
 const (
@@ -44,11 +44,6 @@ const (
 	AdminShutdown        SQLState = "57P01"
 	CheckViolation       SQLState = "23514"
 )
-
-func (s SQLState) Error() string { return "SQLSTATE " + string(s) }
-
-// SQLState returns the five characters.
-func (s SQLState) SQLState() string { return string(s) }
 
 // ErrConnectionLost is the cause of errors and of the end of contexts of leaders.
 var ErrConnectionLost = errors.New("memory: the connection to the database is lost")

@@ -22,7 +22,11 @@ import (
 //go:embed insert_orders.sql
 var insertTemplate string
 
-var insertOrders = func() string {
+var insertOrders = insertInto + `SELECT order_id, coalesce(array_agg(unit) FILTER (WHERE unit IS NOT NULL), '{}')
+FROM written LEFT JOIN seated USING (order_id)
+GROUP BY order_id`
+
+var insertInto = func() string {
 	var names, lists, values []string // the arguments before them are the units
 	for i, c := range sqlstore.Written {
 		names, values = append(names, c.Name), append(values, "b."+c.Name+c.Cast)
@@ -38,13 +42,22 @@ var insertOrders = func() string {
 // that is over.
 func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]storage.Verdict, error) {
 	verdicts := make([]storage.Verdict, len(batch))
+	switch done, err := s.commitPlain(ctx, batch); {
+	case err != nil:
+		return nil, err
+	case done:
+		for i := range verdicts {
+			verdicts[i].Status = orders.StatusConfirmed
+		}
+		return verdicts, nil
+	}
 	err := s.inTx(ctx, "commit", func(tx pgx.Tx) error {
 		clear(verdicts)
 		epochs, err := lockEpochs(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
-		todo := make([]int, 0, len(batch)) // indices into batch, in the order of the ids
+		todo := make([]int, 0, len(batch))
 		for i := range batch {
 			// Rejections too: in the next epoch a unit may be free for the order.
 			if e := epochs[batch[i].Sale]; batch[i].Epoch < e.floor || batch[i].Epoch > e.epoch {
@@ -53,8 +66,7 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]stora
 			}
 			todo = append(todo, i)
 		}
-		slices.SortFunc(todo, func(a, b int) int { return bytes.Compare(batch[a].ID[:], batch[b].ID[:]) })
-		err = commit(ctx, tx, batch, todo, verdicts)
+		err = commit(ctx, tx, batch, sorted(batch, todo), verdicts)
 		failpoint.Hit(failpoint.BetweenStatements)
 		return err
 	})
@@ -62,6 +74,12 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]stora
 		return nil, err
 	}
 	return verdicts, nil
+}
+
+// sorted sorts indices into batch by the ids of the orders.
+func sorted(batch []orders.Reservation, todo []int) []int {
+	slices.SortFunc(todo, func(a, b int) int { return bytes.Compare(batch[a].ID[:], batch[b].ID[:]) })
+	return todo
 }
 
 // Prove sends the statements of Commit, for an order of no sale: nothing is written.
@@ -81,14 +99,20 @@ func (s *Store) Prove(ctx context.Context) error {
 // epochs is the range of epochs of a sale whose reservations may be committed.
 type epochs struct{ floor, epoch int64 }
 
-func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map[string]epochs, error) {
-	var sales []string
+const lockSales = `SELECT sale, epoch_floor, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`
+
+func salesOf(batch []orders.Reservation) (sales []string) {
 	for i := range batch {
 		if !slices.Contains(sales, batch[i].Sale) {
 			sales = append(sales, batch[i].Sale)
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT sale, epoch_floor, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales)
+	return sales
+}
+
+func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map[string]epochs, error) {
+	sales := salesOf(batch)
+	rows, err := tx.Query(ctx, lockSales, sales)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +201,8 @@ func recordCommit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, ch
 	return err
 }
 
-// insert writes the orders of batch at todo and returns the units of each that was new.
-func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int) (map[orders.ID][]int, error) {
+// insertArgs are the arguments of insertOrders and insertPlain for the orders of batch at todo.
+func insertArgs(batch []orders.Reservation, todo []int) []any {
 	var (
 		rows        = make([]sqlstore.Row, len(todo))
 		unitOrders  = make([][16]byte, 0, len(todo))
@@ -194,7 +218,12 @@ func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 	for _, c := range sqlstore.Written {
 		args = append(args, c.List(rows))
 	}
-	inserted, err := tx.Query(ctx, insertOrders, args...)
+	return args
+}
+
+// insert writes the orders of batch at todo and returns the units of each that was new.
+func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int) (map[orders.ID][]int, error) {
+	inserted, err := tx.Query(ctx, insertOrders, insertArgs(batch, todo)...)
 	if err != nil {
 		return nil, err
 	}

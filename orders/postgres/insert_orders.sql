@@ -4,6 +4,7 @@ WITH written AS (
 	       CASE WHEN b.status = 'confirmed' AND hold_ms > 0 THEN now() + hold_ms * interval '1 millisecond' END
 	FROM unnest({lists}) AS b ({columns})
 	JOIN sales USING (sale)
+	WHERE b.epoch BETWEEN epoch_floor AND sales.epoch
 	ORDER BY order_id
 	ON CONFLICT DO NOTHING
 	RETURNING order_id, sale, item
@@ -16,6 +17,3 @@ WITH written AS (
 	ON CONFLICT DO NOTHING
 	RETURNING order_id, unit
 )
-SELECT order_id, coalesce(array_agg(unit) FILTER (WHERE unit IS NOT NULL), '{}')
-FROM written LEFT JOIN seated USING (order_id)
-GROUP BY order_id

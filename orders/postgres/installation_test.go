@@ -48,6 +48,33 @@ func TestInstallationOfARoleThatMayNotAskForTheSystem(t *testing.T) {
 	if all.Live.System == 0 || all.Stored != of.Stored || all.ID != of.ID {
 		t.Errorf("the owner reads %+v, and the role %+v", all, of)
 	}
+	store := postgres.New(limited)
+	var who string
+	if err := limited.QueryRow(t.Context(), `SELECT current_user`).Scan(&who); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		change string
+		sees   bool
+	}{
+		{`GRANT EXECUTE ON FUNCTION pg_control_system() TO ` + who, true},
+		{`REVOKE EXECUTE ON FUNCTION pg_control_system() FROM ` + who, false},
+		{`GRANT EXECUTE ON FUNCTION pg_control_system() TO ` + who, true},
+	} {
+		if _, err := pool.Exec(t.Context(), step.change); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			in, err := store.Installation(t.Context())
+			want := of
+			if step.sees {
+				want.Live = all.Live
+			}
+			if err != nil || in != want {
+				t.Errorf("after %s: %+v %v, want %+v", step.change, in, err, want)
+			}
+		}
+	}
 	o := shop.Ownership{Namespace: "shop", Database: all}
 	if err := o.Err(); err != nil {
 		t.Errorf("what the role has stored is foreign to the owner: %v", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,9 @@ type Store struct {
 	pool  *pgxpool.Pool
 	feed  watermark
 	beats beats
+	plain plainTries
+
+	seesSystem atomic.Bool // the role may ask for the system identifier
 }
 
 type common = sqlstore.Store

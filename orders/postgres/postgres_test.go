@@ -1,10 +1,13 @@
 package postgres_test
 
 import (
+	"context"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -18,14 +21,98 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (storage.Store, func(string)) {
-		pool := open(t)
-		return postgres.New(pool), func(buyer string) {
-			if _, err := pool.Exec(t.Context(), `ALTER TABLE orders ADD CHECK (buyer <> '`+buyer+`')`); err != nil {
-				t.Fatal(err)
-			}
+	for name, plain := range map[string]bool{"each batch is tried as a plain one": true, "none is": false} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) (storage.Store, func(string)) {
+				pool := open(t)
+				var s storage.Store = postgres.Eager{Store: postgres.New(pool)}
+				if !plain {
+					s = postgres.New(pool).TryPlain(false)
+				}
+				return s, func(buyer string) {
+					if _, err := pool.Exec(t.Context(), `ALTER TABLE orders ADD CHECK (buyer <> '`+buyer+`')`); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// counter counts what is sent to Postgres: single statements, and several that are sent together.
+type counter struct{ statements, batches int }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.statements++
+	return ctx
+}
+
+func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.batches++
+	return ctx
+}
+
+func (*counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// TestNewOrdersAreCommittedInOneRoundTrip, and others in several.
+func TestNewOrdersAreCommittedInOneRoundTrip(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec} {
+		t.Run(mode.String(), func(t *testing.T) { testRoundTrips(t, mode) })
+	}
+}
+
+func testRoundTrips(t *testing.T, mode pgx.QueryExecMode) {
+	cfg, err := pgxpool.ParseConfig(databases.Postgres(t))
+	must(t, err)
+	cfg.ConnConfig.DefaultQueryExecMode = mode
+	var sent counter
+	cfg.ConnConfig.Tracer = &sent
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	s := postgres.New(pool)
+	r := reservation(t, s)
+	commit := func(batches int, oneRoundTrip bool, verdict storage.Verdict) {
+		t.Helper()
+		sent = counter{}
+		got, err := s.Commit(t.Context(), []orders.Reservation{r})
+		if err != nil || !reflect.DeepEqual(got, []storage.Verdict{verdict}) {
+			t.Errorf("%+v, %v, want %+v", got, err, verdict)
 		}
-	})
+		if sent.batches != batches || (sent.statements == 0) != oneRoundTrip {
+			t.Errorf("sent %+v", sent)
+		}
+	}
+	next := func() { r.ID[15]++; r.BuyerHash += "h"; r.Units = []int{r.Units[0] + 1} }
+	confirmed := storage.Verdict{Status: orders.StatusConfirmed}
+	commit(1, true, confirmed)
+	repeated := confirmed
+	repeated.Repeated = true
+	commit(1, false, repeated)
+	s.TryPlain(false)
+	next()
+	commit(0, false, confirmed)
+	s.TryPlain(true)
+	next()
+	_, err = pool.Exec(t.Context(), `
+		CREATE SEQUENCE tries;
+		CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF nextval('tries') = 1 THEN RAISE EXCEPTION 'once' USING ERRCODE = '40001'; END IF;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER fail_once AFTER INSERT ON order_events EXECUTE FUNCTION fail_once()`, pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	commit(2, true, confirmed) // a transaction that Postgres ended is repeated
+	var events int
+	must(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM order_events WHERE status = 'confirmed' AND reason = ''`).Scan(&events))
+	if events != 3 {
+		t.Errorf("%d events of 3 orders", events)
+	}
 }
 
 type result struct {

@@ -66,9 +66,6 @@ func (s *Service) RunReserve(ctx context.Context, list ...orders.Reservation) ([
 	return replies, err
 }
 
-// Arrived returns the channel that receives when a task was enqueued after a pause.
-func (s *Service) Arrived() <-chan struct{} { return s.core.Arrived }
-
 // ReadClock records a server's time.
 func (s *Service) ReadClock(now time.Time) { s.core.Clock.Read(now.UnixMilli()) }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
@@ -185,7 +186,14 @@ func TestForeignDatabaseIsNotFirstAgain(t *testing.T) {
 	in := install(t)
 	p := in.start()
 	key := in.namespace + ":database"
-	own := func() string { return in.rdb.Get(t.Context(), key).Val() }
+	own := func() (owner string) {
+		eventually(t, "Redis answers", func() bool {
+			var err error
+			owner, err = in.rdb.Get(t.Context(), key).Result()
+			return err == nil || errors.Is(err, redis.Nil)
+		})
+		return owner
+	}
 	first := own()
 	if first == "" {
 		t.Fatal("the namespace has no database")

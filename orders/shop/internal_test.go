@@ -45,22 +45,22 @@ func TestALostReplyOfTheQueueIsNoFailure(t *testing.T) {
 	}
 }
 
-// lossyOnce drops the reply of the first script.
+// lossyOnce drops the reply of the first script and of what is sent with it.
 type lossyOnce struct{ lost atomic.Bool }
 
 func (*lossyOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (*lossyOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (l *lossyOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil && strings.HasPrefix(cmd.Name(), "eval") && l.lost.CompareAndSwap(false, true) {
+func (l *lossyOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if err == nil && strings.HasPrefix(cmds[0].Name(), "eval") && l.lost.CompareAndSwap(false, true) {
 			err = context.DeadlineExceeded
-			cmd.SetErr(err)
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
 		}
 		return err
 	}
 }
+
+func (*lossyOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }

@@ -179,7 +179,7 @@ func newService(rdb *redisclient.Client, store storage.Store, q tasks.Queue, opt
 	s.regressions = catalog.NewRegressions(c, remembered)
 	s.sales = catalog.NewWatch(c, remembered, s.regressions)
 	s.notifier = reading.NewNotifier(c, s.sales, remembered, s.waiters)
-	s.enqueuer = queue.New(c, s.notifier, q)
+	s.enqueuer = queue.New(c, q)
 	s.reader = reading.NewReader(c, s.sales, remembered, s.waiters)
 	s.membership = members.New(c, s.regressions, s.turning)
 	s.reserver = reserve.New(c, s.sales, remembered, s.membership, s.reader, s.enqueuer, replicas)

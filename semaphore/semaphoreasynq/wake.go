@@ -31,7 +31,7 @@ func (l *limiter) wake(ctx context.Context) {
 	defer cancel()
 	// RunTask of Asynq's Inspector is unsuitable: it would also run completed, archived or scheduled tasks.
 	queue := ids[0].queue
-	keys, args := []string{asynqkeys.Key(queue, "retry"), asynqkeys.Key(queue, "pending")}, []any{now.UnixNano()}
+	keys, args := []string{asynqkeys.Key(queue, "retry"), asynqkeys.Pending(queue)}, []any{now.UnixNano()}
 	for _, id := range ids {
 		keys, args = append(keys, asynqkeys.Key(queue, "t:"+id.id)), append(args, id.id)
 	}

@@ -114,7 +114,7 @@ func (s *Store) Bans() bans.Store { return s.bans }
 
 // Listen implements store.Store. On a Client without Pub/Sub it only waits. The error is the connection's.
 func (s *Store) Listen(ctx context.Context, channel string, receive func(subject string)) error {
-	if err := pubsub.Listen(ctx, pubsub.Of(s.rdb), channel, receive); err != nil {
+	if err := pubsub.Listen(ctx, pubsub.Of(s.rdb), []string{channel}, receive); err != nil {
 		return fmt.Errorf("redisstore: %w", err)
 	}
 	return nil

@@ -28,6 +28,7 @@ type Handlers struct {
 	Tokens     *auth.Tokens           // nil: there are none
 	Demo       []string               // the other settings whose secrets this repository publishes
 	Outdated   func() []string        // settings whose file or URL could not be read again; nil: none
+	Opening    func() bool            // the public listener is not open yet; nil: there is none, or it is
 }
 
 var tag = []string{"Health"}
@@ -91,6 +92,9 @@ func (h *Handlers) Readyz(ctx context.Context, _ *struct{}) (*healthOutput, erro
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	var failing, degraded []string
+	if h.Opening != nil && h.Opening() {
+		failing = append(failing, describe(orders.Condition{Cause: orders.CauseLoading, Detail: "the public listener is not open yet"}))
+	}
 	for _, c := range h.Conditions(ctx) {
 		if c.Serves {
 			degraded = append(degraded, string(c.Cause))

@@ -44,10 +44,5 @@ type Worker struct {
 	// Handle returns an error if the task has to come again, after Delay, or an ErrDrop.
 	Handle func(ctx context.Context, t Task) error
 	Delay  func(err error) time.Duration
-	// Woken receives when a task was put after Pause without one.
-	Woken  <-chan struct{}
 	Logger *slog.Logger
 }
-
-// Pause is how long after a task idle workers still look for the next one by themselves. A task that is put later should wake them.
-const Pause = time.Second

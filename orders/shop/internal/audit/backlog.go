@@ -10,7 +10,7 @@ import (
 )
 
 func (a *Verifier) Backlog(ctx context.Context) (orders.Backlog, error) {
-	items, pending, err := a.sales.Outboxes(ctx)
+	items, pending, err := a.sales.Outboxes(ctx, a.sales.Remembered())
 	if err != nil || pending == 0 {
 		return orders.Backlog{}, err
 	}

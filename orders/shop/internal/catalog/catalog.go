@@ -95,8 +95,8 @@ func (c *Catalog) add(co *core.Core, sale *orders.Sale, before *Catalog) {
 	c.Sales[sale.ID] = l
 }
 
-// remembered returns the items that Redis should have, by number.
-func (w *Watch) remembered() []*Item {
+// Remembered returns the items that Redis should have, by number.
+func (w *Watch) Remembered() []*Item {
 	c := w.Catalog.Load()
 	items := make([]*Item, 0, len(c.ByNumber))
 	for _, ci := range c.ByNumber {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/storage"
@@ -61,33 +60,33 @@ func TestComparedItems(t *testing.T) {
 	c := newCatalog(map[string]*Listing{}, map[int]*Item{}).with(co, names, sales)
 	w := &Watch{Core: co}
 	w.Catalog.Store(c)
-	items := w.remembered()
+	items := w.Remembered()
 	const generation = 7
 	if len(changedSince(c, items, generation)) != 0 {
 		t.Error("unchanged items are compared")
 	}
 	w.Catalog.Store(c.with(co, names[:1], sales[:1]))
-	changed := changedSince(c, w.remembered(), generation)
+	changed := changedSince(c, w.Remembered(), generation)
 	if len(changed) != 1 || changed[0].Item.Number != 1 {
 		t.Fatalf("%d items, want the one of the sale that was read", len(changed))
 	}
 	changed[0].generation.Store(generation)
-	if len(changedSince(c, w.remembered(), generation)) != 0 {
+	if len(changedSince(c, w.Remembered(), generation)) != 0 {
 		t.Error("an item that was compared is compared again")
 	}
-	if len(changedSince(c, w.remembered(), generation+1)) != 1 {
+	if len(changedSince(c, w.Remembered(), generation+1)) != 1 {
 		t.Error("an item of another server is not compared")
 	}
 	changed[0].revision.Store(-1)
-	if len(changedSince(c, w.remembered(), generation)) != 1 {
+	if len(changedSince(c, w.Remembered(), generation)) != 1 {
 		t.Error("an item of another revision is not compared")
 	}
-	var r rotation
+	var r Rotation
 	seen := make(map[int]bool)
 	for _, want := range []int{compareMax, compareMax, 1, compareMax} {
-		part := r.turn(items)
-		if len(part) != want || time.Since(r.at) > time.Minute {
-			t.Errorf("a part of %d items at %v, want %d", len(part), r.at, want)
+		part := r.Turn(items, compareMax)
+		if len(part) != want {
+			t.Errorf("a part of %d items, want %d", len(part), want)
 		}
 		for _, ci := range part {
 			seen[ci.Item.Number] = true
@@ -95,5 +94,9 @@ func TestComparedItems(t *testing.T) {
 	}
 	if len(seen) != len(items) {
 		t.Errorf("%d of %d items", len(seen), len(items))
+	}
+	// The first ones leave meanwhile: the part that follows is the same.
+	if part := r.Turn(items[50:], 10); part[0] != items[compareMax] || r.Turn(items[:5], 10)[0] != items[0] || len(r.Turn(nil, 10)) != 0 {
+		t.Errorf("after some have left: item %d", part[0].Item.Number)
 	}
 }

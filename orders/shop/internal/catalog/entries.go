@@ -12,10 +12,9 @@ import (
 	"github.com/tidegate/tidegate/orders/shop/internal/core"
 )
 
-// Outboxes returns the items with orders in their outbox, and how many these are altogether. Beside an error it returns those
-// of the servers that answered.
-func (w *Watch) Outboxes(ctx context.Context) (items []*Item, pending int, err error) {
-	all := w.remembered()
+// Outboxes returns those of some items that have orders in their outbox, and how many these are altogether. Beside an error it returns
+// those of the servers that answered.
+func (w *Watch) Outboxes(ctx context.Context, all []*Item) (items []*Item, pending int, err error) {
 	counts := make([]*redis.IntCmd, len(all))
 	_ = w.Pipelined(ctx, len(all), func(p redis.Pipeliner, i int) { counts[i] = CountOutbox(ctx, p, all[i]) })
 	for i, ci := range all {

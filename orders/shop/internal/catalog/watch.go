@@ -23,7 +23,7 @@ import (
 // cost little at rest, and a change of one costs the same whatever their number. Requests for a lost item are not served meanwhile: the
 // scripts notice the loss, and have the sale recovered.
 const (
-	compareMax   = 250
+	compareMax   = 100
 	compareEvery = time.Second
 )
 
@@ -35,7 +35,8 @@ const longReading = 200 * time.Millisecond
 func (w *Watch) Watch(ctx context.Context) error {
 	generation := w.RunIDs.Generation()
 	var compared *Catalog // all items of it have been compared, by this generation
-	var rotation rotation
+	var rotation Rotation
+	var compareTurn time.Time // of the rotation
 	shut := make(map[string]shutSale)
 	return periodic.Woken(ctx, compareEvery, w.CheckNow, func() {
 		if w.CheckForeign(ctx) {
@@ -56,12 +57,12 @@ func (w *Watch) Watch(ctx context.Context) error {
 			defer periodic.Pause(ctx, min(time.Second, 9*took))
 		}
 		c := w.Catalog.Load()
-		items := w.remembered()
+		items := w.Remembered()
 		due, all := items, compared == nil
 		if !all {
 			due = changedSince(compared, items, generation)
-			if time.Since(rotation.at) >= compareEvery {
-				due = append(due, rotation.turn(items)...)
+			if time.Since(compareTurn) >= compareEvery {
+				due, compareTurn = append(due, rotation.Turn(items, compareMax)...), time.Now()
 			}
 		}
 		compared = nil
@@ -98,19 +99,21 @@ func changedSince(c *Catalog, items []*Item, generation int64) []*Item {
 	return changed
 }
 
-// A rotation goes through all items, a part at a time.
-type rotation struct {
-	next int       // the item that the next part begins with
-	at   time.Time // of the latest part
+// A Rotation goes through all items, a part at a time.
+type Rotation struct {
+	last int // number of the last item of the latest part
 }
 
-// turn returns the next part, of at most compareMax items.
-func (r *rotation) turn(items []*Item) []*Item {
-	if r.next >= len(items) {
-		r.next = 0
+// Turn returns the next part of items, which are in the order of their numbers: at most so many.
+func (r *Rotation) Turn(items []*Item, most int) []*Item {
+	from, _ := slices.BinarySearchFunc(items, r.last+1, func(ci *Item, number int) int { return ci.Item.Number - number })
+	if from == len(items) {
+		from = 0
 	}
-	part := items[r.next:min(r.next+compareMax, len(items))]
-	r.next, r.at = r.next+len(part), time.Now()
+	part := items[from:min(from+most, len(items))]
+	if len(part) > 0 {
+		r.last = part[len(part)-1].Item.Number
+	}
 	return part
 }
 

@@ -255,7 +255,7 @@ func (c *Committer) settle(ctx context.Context, settled []settlement) {
 	}
 	for at, list := range ids {
 		ci := c.sales.InEpoch(at.sale, at.item, at.epoch)
-		reply := lua.Settle.Run(ctx, c.Batched, ci.Keys, list...)
+		reply := lua.Settle.Run(ctx, c.Base, ci.Keys, list...)
 		settled, err := reply.Int(), reply.Err()
 		if settled < 0 {
 			err = c.sales.Forgotten(ci)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,21 +21,28 @@ import (
 
 const (
 	sweepInterval = time.Second
+	sweepItems    = 250             // a turn, beside those that had orders in the turn before: the outboxes of most of thousands are empty
 	sweepBatches  = 4               // per item and turn: the sweeper supplements the queue and does not replace it
 	sweepPause    = 5 * time.Second // after a failed commit or reading, to spare a slow server
 )
 
 // sweep commits orders that have been in the outbox for sweepAge, until ctx ends.
 func (w *Worker) sweep(ctx context.Context) error {
+	var rotation catalog.Rotation
+	var busy []*catalog.Item
 	var pausedUntil time.Time
 	return periodic.Woken(ctx, sweepInterval, nil, func() {
 		if time.Now().Before(pausedUntil) || w.Foreign.Load() {
 			return
 		}
-		items, _, err := w.sales.Outboxes(ctx)
+		all := w.sales.Remembered()
+		items, _, err := w.sales.Outboxes(ctx, withBusy(rotation.Turn(all, sweepItems), all, busy))
+		busy = items
 		if err != nil && ctx.Err() == nil {
 			w.Logger.WarnContext(ctx, "outboxes could not be read", slog.Any("error", err))
-			pausedUntil = time.Now().Add(sweepPause)
+			if len(items) == 0 {
+				pausedUntil = time.Now().Add(sweepPause)
+			}
 		}
 		logged := make(map[string]bool) // a server of many items that refuses to write is one message
 		for _, ci := range items {
@@ -53,6 +61,18 @@ func (w *Worker) sweep(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// withBusy adds to a part those of all items that are in busy, as they are now.
+func withBusy(part, all, busy []*catalog.Item) []*catalog.Item {
+	numbers := make(map[int]bool, len(busy))
+	for _, ci := range busy {
+		numbers[ci.Item.Number] = true
+	}
+	for _, ci := range part {
+		delete(numbers, ci.Item.Number)
+	}
+	return append(slices.Clone(part), slices.DeleteFunc(slices.Clone(all), func(ci *catalog.Item) bool { return !numbers[ci.Item.Number] })...)
 }
 
 var errNotClaimed = errors.New("orders: the server of the item refuses to hand over its outbox")

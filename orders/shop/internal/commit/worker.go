@@ -47,7 +47,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	g.Go(func() error { return w.lifecycle.expire(ctx) })
 	g.Go(func() error { return w.lifecycle.sweepReturns(ctx) })
 	err := w.enqueuer.Queue.Work(ctx, tasks.Worker{
-		Queues: w.enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Woken: w.Arrived, Logger: w.Logger,
+		Queues: w.enqueuer.Queues(), Concurrent: concurrency, Handle: w.handle, Logger: w.Logger,
 		Delay: func(err error) time.Duration {
 			if errors.Is(err, orders.ErrLaterVersion) {
 				return laterDelay + rand.N(laterDelay)

@@ -63,7 +63,6 @@ type signals struct {
 	Asking    chan struct{} // askForCommits: orders of this process may have lost their other copies
 	Handing   chan struct{} // handOvers: a sale is being recovered
 	Replaced  chan struct{} // listen: Redis is another server than before
-	Arrived   chan struct{} // the worker's poller: a task was enqueued after a while without
 	Verifying chan struct{} // VerifyInBackground: a process has verified the sales, or there is a new one
 }
 
@@ -71,8 +70,7 @@ func newSignals() *signals {
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	return &signals{
 		Suspects: suspects{sales: make(map[string]int64), Added: signal()}, CheckNow: signal(), Asking: signal(), Handing: signal(),
-		Replaced: signal(),
-		Arrived:  signal(), Verifying: signal(),
+		Replaced: signal(), Verifying: signal(),
 	}
 }
 

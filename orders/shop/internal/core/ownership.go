@@ -54,14 +54,20 @@ type Ownership struct {
 
 // ReadOwnership reads what a database and a namespace store of each other. It changes nothing.
 func ReadOwnership(ctx context.Context, rdb redis.Cmdable, store storage.Store, namespace string) (Ownership, error) {
-	o := Ownership{Namespace: namespace}
-	var err error
 	// Redis first: the first process of all writes the database first, so whoever finds its key finds its row.
-	if o.Owner, err = rdb.Get(ctx, databaseKey(namespace)).Result(); err != nil && !errors.Is(err, redis.Nil) {
-		return o, Unavailable(err)
+	owner, err := readOwner(ctx, rdb, namespace)
+	if err != nil {
+		return Ownership{}, err
 	}
-	o.Database, err = store.Installation(ctx)
-	return o, err
+	in, err := store.Installation(ctx)
+	return Ownership{namespace, owner, in}, err
+}
+
+func readOwner(ctx context.Context, rdb redis.Cmdable, namespace string) (owner string, err error) {
+	if owner, err = rdb.Get(ctx, databaseKey(namespace)).Result(); errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return owner, Unavailable(err)
 }
 
 // Err returns ErrForeign, wrapped with what was found, what was expected and what to do, if the two do not belong together.
@@ -110,21 +116,21 @@ func Adopt(ctx context.Context, rdb redis.Cmdable, store storage.Store, namespac
 // Redis has lost it, running processes store it again, without the database: another one must not be first. starting: this process does not
 // run yet.
 func (c *Core) Claim(ctx context.Context, starting bool) error {
-	key := databaseKey(c.Namespace)
-	if own := c.owned.Load(); own != nil {
-		switch owner, err := c.Base.Get(ctx, key).Result(); {
-		case err != nil && !errors.Is(err, redis.Nil):
-			return Unavailable(err)
-		case owner == "" || mayReplace(*own, owner):
-			if err := c.Base.Set(ctx, key, *own, 0).Err(); err != nil {
-				return Unavailable(err)
-			}
-		}
-	}
-	o, err := ReadOwnership(ctx, c.Base, c.Store, c.Namespace)
+	owner, err := readOwner(ctx, c.Base, c.Namespace)
 	if err != nil {
 		return err
 	}
+	if own := c.owned.Load(); own != nil && (owner == "" || mayReplace(*own, owner)) {
+		if err := c.Base.Set(ctx, databaseKey(c.Namespace), *own, 0).Err(); err != nil {
+			return Unavailable(err)
+		}
+		owner = *own
+	}
+	in, err := c.Store.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	o := Ownership{c.Namespace, owner, in}
 	if err := o.Err(); err != nil {
 		return err
 	}

@@ -80,11 +80,22 @@ local function short(free, quantity)
   end
 end
 
-local function reserve(id, buyer, key, quantity, body, accepted)
+-- What Redis has of all buyers and keys, read at once: a command costs more than a field.
+local identities, by = {}, {}
+for i = 4, #ARGV, 6 do
+  by[#by + 1] = ARGV[i + 1]
+  identities[#by] = ARGV[i + 1] .. ARGV[i + 2]
+end
+local old_keys = redis.call('HMGET', keys, unpack(identities))
+local old_entries = not again and redis.call('HMGET', buyers, unpack(by))
+local old_turns = room and not late and not again and redis.call('HMGET', turns, unpack(by))
+
+-- The reply to the nth order.
+local function reserve(n, id, buyer, quantity, body, accepted)
   local free = stock - next + back
 
   -- A repeated request gets its order, even where a new one would be refused.
-  local held = new_keys[buyer .. key] or redis.call('HGET', keys, buyer .. key)
+  local held = new_keys[identities[n]] or old_keys[n]
   if held then
     local held_id, held_quantity = string.match(held, '^(%S+) (%d+)$')
     if not held_id then
@@ -115,14 +126,14 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   if room and not late then
     -- A turn is the room, the end of the pass in ms and the units it is for; or the room, 'used' and the order;
     -- or the room, 'revoked' and when the buyer was admitted.
-    local of, ends_at, units_for = string.match(new_turns[buyer] or redis.call('HGET', turns, buyer) or '', '^(%S+) (%d+) (%d+)$')
+    local of, ends_at, units_for = string.match(new_turns[buyer] or old_turns[n] or '', '^(%S+) (%d+) (%d+)$')
     if of ~= room or now >= tonumber(ends_at) or quantity > tonumber(units_for) then
       -- Without units, waiting for a turn is in vain.
       return {short(free, quantity) or 'turn_required', free}
     end
   end
 
-  local entry = new_entries[buyer] or redis.call('HGET', buyers, buyer) or '0'
+  local entry = new_entries[buyer] or old_entries[n] or '0'
   local units_held, ids = string.match(entry, '^(%d+)(.*)$')
   if not ids then
     return {'damaged', free}
@@ -154,12 +165,12 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   end
   local record = reservation(body, units, accepted)
   in_flight = in_flight + 1
-  new_keys[buyer .. key] = id .. ' ' .. quantity
+  new_keys[identities[n]] = id .. ' ' .. quantity
   new_entries[buyer] = (units_held + quantity) .. ids .. ' ' .. id
   new_records[id] = record
   write_later(to_pending, id, record)
   write_later(to_outbox, now, id)
-  write_later(to_keys, buyer .. key, new_keys[buyer .. key])
+  write_later(to_keys, identities[n], new_keys[identities[n]])
   write_later(to_buyers, buyer, new_entries[buyer])
   to_holders[#to_holders + 1] = string.sub(buyer, 1, 11)
   if room then
@@ -170,7 +181,7 @@ local function reserve(id, buyer, key, quantity, body, accepted)
 end
 
 for i = 4, #ARGV, 6 do
-  replies[#replies + 1] = reserve(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5])
+  replies[#replies + 1] = reserve((i + 2) / 6, ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5])
 end
 if #to_pending > 0 then
   redis.call('HSET', pending, unpack(to_pending))

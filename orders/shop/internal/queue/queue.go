@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,7 +14,6 @@ import (
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/tasks"
 	"github.com/tidegate/tidegate/orders/shop/internal/core"
-	"github.com/tidegate/tidegate/orders/shop/internal/reading"
 )
 
 // TaskType is the version of a task, which is a list of orders: a worker leaves other types to later workers.
@@ -44,15 +42,13 @@ type Offered struct {
 // Enqueuer hands accepted orders to the queue.
 type Enqueuer struct {
 	*core.Core
-	notifier *reading.Notifier
-	Queue    tasks.Queue
-	offers   chan Offered
-	enqueued atomic.Int64 // when this process enqueued last, Unix nanoseconds
+	Queue  tasks.Queue
+	offers chan Offered
 }
 
 // New returns the part, which puts tasks into q.
-func New(c *core.Core, notifier *reading.Notifier, q tasks.Queue) *Enqueuer {
-	return &Enqueuer{Core: c, notifier: notifier, Queue: q, offers: make(chan Offered, 16_384)}
+func New(c *core.Core, q tasks.Queue) *Enqueuer {
+	return &Enqueuer{Core: c, Queue: q, offers: make(chan Offered, 16_384)}
 }
 
 // Offer hands a reservation to enqueue. If that cannot keep up, the sweeper finds it in the outbox.
@@ -112,7 +108,6 @@ func (e *Enqueuer) EnqueueTask(ctx context.Context, batch []Offered) {
 	if err != nil && ctx.Err() == nil {
 		e.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
 	}
-	e.wakeWorkers(ctx)
 }
 
 // putWithin bounds the time for which one connection holds up the tasks of all sales.
@@ -133,14 +128,6 @@ func (e *Enqueuer) Put(ctx context.Context, list []orders.Reservation, t tasks.T
 	}
 	t.Payload = append(t.Payload, ']')
 	return e.Queue.Put(ctx, t, delay)
-}
-
-// wakeWorkers wakes idle workers. Workers that found a task within tasks.Pause look for others anyway.
-func (e *Enqueuer) wakeWorkers(ctx context.Context) {
-	now := time.Now().UnixNano()
-	if before := e.enqueued.Swap(now); now-before > int64(tasks.Pause/2) {
-		e.notifier.Publish(ctx, reading.Notification{Queued: true})
-	}
 }
 
 const queueInterval = 5 * time.Second

@@ -17,9 +17,8 @@ import (
 // Notification is a notification between processes. It only saves time: a process that misses one finds the change by polling.
 type Notification struct {
 	Orders []Change `json:"orders,omitempty"`
-	Sales  bool     `json:"sales,omitempty"`  // definitions, switches or epochs changed
-	Item   int      `json:"item,omitempty"`   // number of an item of which units came back
-	Queued bool     `json:"queued,omitempty"` // a task was enqueued after a pause
+	Sales  bool     `json:"sales,omitempty"` // definitions, switches or epochs changed
+	Item   int      `json:"item,omitempty"`  // number of an item of which units came back
 
 	Verified bool `json:"verified,omitempty"` // a process has verified the sales
 }
@@ -69,7 +68,7 @@ func (n *Notifier) Listen(ctx context.Context) error {
 				cancel()
 			}
 		}()
-		return pubsub.Listen(ctx, n.Base.Subscribe, n.NotificationChannel(), func(message string) { n.received(ctx, message) })
+		return pubsub.Listen(ctx, n.Base.Subscribe, []string{n.NotificationChannel()}, func(message string) { n.received(ctx, message) })
 	}, func(err error) {
 		n.Logger.DebugContext(ctx, "no notifications are received", slog.Any("error", err))
 	})
@@ -108,9 +107,6 @@ func (n *Notifier) Receive(b Notification) {
 	}
 	if b.Sales {
 		core.Poke(n.CheckNow)
-	}
-	if b.Queued {
-		core.Poke(n.Arrived)
 	}
 	if b.Verified {
 		core.Poke(n.Verifying)
