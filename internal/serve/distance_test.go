@@ -29,6 +29,7 @@ func away(t testing.TB, roundTrip time.Duration, timeout string) (*testenv.Dista
 func TestRedisTooFarAway(t *testing.T) {
 	t.Parallel()
 	d, env := away(t, 0, "")
+	startWorker(t, env)
 	s := openShop(t, startAPI(t, env), 1000)
 	s.bought("ann")
 	d.Set(150 * time.Millisecond)

@@ -40,6 +40,7 @@ func TestAnOrderIsSoldReplicated(t *testing.T) {
 	server := testenv.StartRedis(t)
 	replica := server.StartReplica()
 	env := with(environment(server.URL(), databases.Postgres(t)), "DURABILITY", "replicated")
+	startWorker(t, env)
 	shop := openShop(t, startAPI(t, env), 5)
 	shop.bought("first")
 	replica.Stop()

@@ -130,6 +130,7 @@ func TestLoginBan(t *testing.T) {
 	t.Parallel()
 	env := behindProxy(testenv.Redis(t), databases.Postgres(t))
 	a, b := startAuthenticator(t, env), startAuthenticator(t, env)
+	startWorker(t, env)
 	openShop(t, a.Program, 10)
 	buyers := 0
 	order := func(ip string) servetest.Answer {

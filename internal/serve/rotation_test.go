@@ -143,6 +143,7 @@ func TestSecretIsChanged(t *testing.T) {
 	})
 
 	t.Run("challenge of an order", func(t *testing.T) {
+		startWorker(t, env)
 		shop := openShop(t, while.Program, 10)
 		servetest.Until(t, http.StatusOK, func() servetest.Answer { // it learns of the sale with a delay
 			a := servetest.Call("GET", after.URL("public")+"/v1/sales/concert", "")
