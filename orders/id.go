@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,8 @@ const (
 	idEpoch = 1577836800000
 	idMAC   = 0xfff_0000 // within the upper half
 	idMAC2  = 3 << 48    // within the lower half
+
+	idLength = 36 // of its text
 )
 
 // New returns a random id for an order of an item.
@@ -92,7 +95,7 @@ func (k *IDKey) referring() cipher.Block {
 
 // ParseID reads the canonical form, 36 characters in lower or upper case. It returns ErrUnknownOrder for any other text.
 func ParseID(s string) (ID, error) {
-	if len(s) != 36 {
+	if len(s) != idLength {
 		return ID{}, ErrUnknownOrder
 	}
 	u, err := uuid.Parse(s)
@@ -103,7 +106,18 @@ func ParseID(s string) (ID, error) {
 }
 
 // String returns the canonical form, in lower case.
-func (id ID) String() string { return uuid.UUID(id).String() }
+func (id ID) String() string {
+	var buf [idLength]byte
+	return string(id.append(buf[:0]))
+}
+
+func (id *ID) append(b []byte) []byte {
+	b = append(hex.AppendEncode(b, id[:4]), '-')
+	b = append(hex.AppendEncode(b, id[4:6]), '-')
+	b = append(hex.AppendEncode(b, id[6:8]), '-')
+	b = append(hex.AppendEncode(b, id[8:10]), '-')
+	return hex.AppendEncode(b, id[10:])
+}
 
 // MarshalText returns the same text as String.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }

@@ -125,14 +125,20 @@ type Reservation struct {
 	Reason Reason `json:"-"`
 }
 
-// body returns the record without its closing brace and the fields that the scripts append.
-func (r Reservation) Body() string { return string(r.appendBody(nil)) }
+const recordID = `{"id":"` // in front of the id
 
-// appendBody appends the body as encoding/json would write it, at a fifth of the cost: every order is encoded for Redis and for
+// Body returns the record without its closing brace and the fields that the scripts append, and the id, which is a part of it.
+func (r *Reservation) Body() (body, id string) {
+	var buf [384]byte
+	body = string(r.appendBody(buf[:0]))
+	return body, body[len(recordID):][:idLength]
+}
+
+// appendBody appends the body of a record as encoding/json would write it, at a fifth of the cost: every order is encoded for Redis and for
 // its task.
 func (r *Reservation) appendBody(b []byte) []byte {
 	b = slices.Grow(b, 384)
-	b = append(append(append(b, `{"id":"`...), r.ID.String()...), `","e":`...)
+	b = append(r.ID.append(append(b, recordID...)), `","e":`...)
 	b = appendText(append(strconv.AppendInt(b, r.Epoch, 10), `,"s":`...), r.Sale)
 	b = appendText(append(b, `,"i":`...), r.Item)
 	if r.Buyer != "" {

@@ -100,6 +100,24 @@ func (r *Reply) List() Reply {
 	return Reply{list, r.err}
 }
 
+// Values returns the next value as a reply of its own, as ReplyOf does. Its errors are its own.
+func (r *Reply) Values() Reply {
+	all := r.values
+	if list, ok := r.Next().([]any); ok || r.err != nil {
+		return Reply{list, r.err}
+	}
+	return Reply{all[:1], nil}
+}
+
+// Numeric reports whether the next value is an integer.
+func (r *Reply) Numeric() bool {
+	if len(r.values) == 0 {
+		return false
+	}
+	_, ok := r.values[0].(int64)
+	return ok
+}
+
 // Texts returns a list of strings.
 func (r *Reply) Texts() []string {
 	list := r.List()

@@ -27,28 +27,31 @@ func init() { // they use World.inject's table
 	kinds = []kind{
 		{"kill an API", true, func(w *World) error { return w.replace(&w.apis, "api", true) }},
 		{"kill a worker", false, func(w *World) error { return w.replace(&w.workers, "worker", false) }},
-		{"Redis is emptied", true, func(w *World) error { w.redis.FlushAll(); w.forgets(); return nil }},
+		{"Redis is emptied", true, func(w *World) error { w.anyRedis().FlushAll(); w.forgets(); return nil }},
 		{"Redis restarts empty", true, func(w *World) error {
-			w.redis.FlushAll()
+			r := w.anyRedis()
+			r.FlushAll()
 			w.forgets()
-			return w.restartRedis()
+			return w.restart(r)
 		}},
 		{"Redis restarts with an older copy", true, func(w *World) error { return w.goBack(true) }},
 		{"Redis becomes an older copy of itself", true, func(w *World) error { return w.goBack(false) }},
-		{"Redis restarts with all it has", false, (*World).restartRedis},
+		{"Redis restarts with all it has", false, func(w *World) error { return w.restart(w.anyRedis()) }},
 		{"Redis loses a key", true, func(w *World) error {
-			if keys := w.redis.Keys(); len(keys) > 0 {
+			r := w.anyRedis()
+			if keys := r.Keys(); len(keys) > 0 {
 				key := keys[w.chance.between(0, len(keys)-1)]
 				w.trace("it is %s", key)
-				w.redis.Del(key)
+				r.Del(key)
 				w.forgets()
 			}
 			return nil
 		}},
 		{"a key is damaged", true, func(w *World) error { return w.damage() }},
 		{"Redis refuses scripts", false, func(w *World) error {
-			w.redis.failIn.Store(int64(w.chance.between(1, 5)))
-			w.later(w.chance.upTo(4*time.Second), func() { w.redis.failIn.Store(0) })
+			r := w.anyRedis()
+			r.failIn.Store(int64(w.chance.between(1, 5)))
+			w.later(w.chance.upTo(4*time.Second), func() { r.failIn.Store(0) })
 			return nil
 		}},
 		{"all links are cut", false, func(w *World) error { w.each(func(p *process) { p.links.cut() }); return nil }},
@@ -197,10 +200,13 @@ func (w *World) operate(call func(context.Context, *process) error) {
 	}
 }
 
-func (w *World) restartRedis() error {
-	w.redis.run.Add(1)
-	w.each(func(p *process) { p.links.cut() })
-	return w.redis.forgetScripts()
+// anyRedis returns Redis, or any master of its cluster.
+func (w *World) anyRedis() *redisServer { return w.redis[w.chance.between(0, len(w.redis)-1)] }
+
+func (w *World) restart(r *redisServer) error {
+	r.run.Add(1)
+	w.each(func(p *process) { p.links.cutFrom(r) })
+	return r.forgetScripts()
 }
 
 // compared is after what time every process has noticed that Redis became an older copy of itself. Until then, another process than the one
@@ -216,39 +222,41 @@ func (w *World) mayRepeat() {
 
 // goBack has Redis lose what was written within the last moments.
 func (w *World) goBack(restarts bool) error {
-	db, err := w.redis.copy()
+	r := w.anyRedis()
+	db, err := r.copy()
 	if err != nil {
 		return err
 	}
 	w.repeatFrom.Store(math.MaxInt64)
 	time.Sleep(time.Second + w.chance.upTo(3*time.Second)) // calls that were under way are over
-	w.redis.follow(db)
+	r.follow(db)
 	w.repeatFrom.Store(time.Now().Add(compared).UnixNano())
 	w.forgets()
 	if restarts {
-		return w.restartRedis()
+		return w.restart(r)
 	}
-	w.each(func(p *process) { p.links.cut() })
+	w.each(func(p *process) { p.links.cutFrom(r) })
 	return nil
 }
 
 // damage makes a key of the sale something else, or loses or garbles the number of an item's next unit.
 func (w *World) damage() error {
-	keys := slices.DeleteFunc(w.redis.Keys(), func(key string) bool { return !strings.Contains(key, "{"+sale) })
+	r := w.anyRedis()
+	keys := slices.DeleteFunc(r.Keys(), func(key string) bool { return !strings.Contains(key, "{"+sale) })
 	if len(keys) == 0 {
 		return nil
 	}
 	key := keys[w.chance.between(0, len(keys)-1)]
 	w.trace("it is %s", key)
 	const next = "next"
-	if w.redis.HGet(key, next) == "" || w.chance.oneIn(2) {
-		w.redis.Del(key)
-		return w.redis.Set(key, "damaged")
+	if r.HGet(key, next) == "" || w.chance.oneIn(2) {
+		r.Del(key)
+		return r.Set(key, "damaged")
 	}
 	if w.chance.oneIn(2) {
-		w.redis.HDel(key, next)
+		r.HDel(key, next)
 	} else {
-		w.redis.HSet(key, next, "many")
+		r.HSet(key, next, "many")
 	}
 	return nil
 }

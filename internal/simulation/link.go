@@ -26,16 +26,16 @@ type links struct {
 	open []*link // in the order in which they were made; guarded by mu
 }
 
-func (l *links) dial(to func() (net.Conn, error)) (net.Conn, error) {
+func (l *links) dial(to *redisServer) (net.Conn, error) {
 	time.Sleep(l.chance.upTo(time.Millisecond) + l.held())
 	if l.down.Load() {
 		return nil, errCut
 	}
-	conn, err := to()
+	conn, err := to.Dial()
 	if err != nil {
 		return nil, err
 	}
-	made := &link{Conn: conn, of: l, more: make(chan struct{}, 1)}
+	made := &link{Conn: conn, of: l, to: to, more: make(chan struct{}, 1)}
 	l.mu.Lock()
 	l.open = append(l.open, made)
 	l.mu.Unlock()
@@ -57,14 +57,21 @@ func (l *links) delay() time.Duration {
 }
 
 // cut closes all connections.
-func (l *links) cut() {
+func (l *links) cut() { l.cutIf(func(*link) bool { return true }) }
+
+// cutFrom closes the connections with a server.
+func (l *links) cutFrom(r *redisServer) { l.cutIf(func(of *link) bool { return of.to == r }) }
+
+func (l *links) cutIf(meant func(*link) bool) {
 	l.mu.Lock()
-	open := l.open
-	l.open = nil
-	l.mu.Unlock()
-	for _, conn := range open {
-		_ = conn.Conn.Close()
-	}
+	defer l.mu.Unlock()
+	l.open = slices.DeleteFunc(l.open, func(of *link) bool {
+		if !meant(of) {
+			return false
+		}
+		_ = of.Conn.Close()
+		return true
+	})
 }
 
 // link is one connection. What the server sends is received at once and kept, as a kernel would: a pipe without a buffer blocks a server
@@ -73,6 +80,7 @@ type link struct {
 	net.Conn
 
 	of   *links
+	to   *redisServer
 	more chan struct{} // something was received
 
 	mu       sync.Mutex

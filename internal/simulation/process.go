@@ -51,11 +51,19 @@ func (w *World) start(kind string, acceptOnly bool) (*process, error) {
 		queue: w.queue.Connect(), ended: make(chan struct{}), killed: make(chan struct{}),
 	}
 	w.mu.Unlock()
-	opts, err := redisclient.ParseURL("redis://simulated:6379")
+	opts, err := redisclient.ParseURL(fmt.Sprintf("redis://%s:%d", w.redis[0].host(), redisPort))
 	if err != nil {
 		return nil, err
 	}
-	opts.Dialer = func(context.Context, string, string) (net.Conn, error) { return p.links.dial(w.redis.dial) }
+	opts.IsClusterMode = len(w.redis) > 1
+	opts.Dialer = func(_ context.Context, _, addr string) (net.Conn, error) {
+		for _, r := range w.redis {
+			if host, _, err := net.SplitHostPort(addr); err == nil && host == r.host() {
+				return p.links.dial(r)
+			}
+		}
+		return nil, fmt.Errorf("there is no Redis at %s", addr)
+	}
 	opts.Protocol, opts.DisableIdentity = 2, true
 	if p.client, err = redisclient.New(opts); err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,9 +15,11 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// redisServer is Redis. Its run id changes when it is restarted.
+// redisServer is Redis, or a master of a cluster. Its run id changes when it is restarted.
 type redisServer struct {
 	*miniredis.Miniredis
+	number  int            // in the cluster
+	cluster []*redisServer // all masters of it; one for Redis without a cluster
 	run     atomic.Int64
 	failIn  atomic.Int64 // a script is refused once in so many; 0: never
 	failing *chance
@@ -30,32 +31,74 @@ type redisServer struct {
 //go:embed struct.lua
 var structLua string
 
-func startRedis() (*redisServer, error) {
-	r := &redisServer{Miniredis: miniredis.NewMiniRedis()}
-	conn, err := r.Dial() // starts it
-	if err != nil {
-		return nil, err
+// startRedis starts one server, or the masters of a cluster.
+func startRedis(number int, failing *chance) (all []*redisServer, err error) {
+	all = make([]*redisServer, number)
+	for i := range all {
+		r := &redisServer{Miniredis: miniredis.NewMiniRedis(), number: i, cluster: all, failing: failing}
+		all[i] = r
+		conn, err := r.Dial() // starts it
+		if err != nil {
+			return nil, err
+		}
+		if err := conn.Close(); err != nil {
+			return nil, err
+		}
+		r.ClockTTL(true)
+		r.Server().SetPreHook(r.hook)
 	}
-	if err := conn.Close(); err != nil {
-		return nil, err
-	}
-	r.ClockTTL(true)
-	r.Server().SetPreHook(r.hook)
-	return r, nil
+	return all, nil
 }
+
+const redisPort = 6379
+
+func (r *redisServer) host() string { return fmt.Sprintf("redis-%d", r.number) }
 
 func (r *redisServer) hook(peer *server.Peer, cmd string, args ...string) bool {
 	r.extend(cmd, args)
 	switch {
 	case cmd == "INFO":
-		peer.WriteBulk(fmt.Sprintf("run_id:%040d\r\nredis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n"+
-			"evicted_keys:0\r\naof_enabled:0\r\n", r.run.Load()))
+		mode := "standalone"
+		if len(r.cluster) > 1 {
+			mode = "cluster"
+		}
+		peer.WriteBulk(fmt.Sprintf("run_id:%020d%020d\r\nredis_mode:%s\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n"+
+			"evicted_keys:0\r\naof_enabled:0\r\n", r.number, r.run.Load(), mode))
 		return true
+	case cmd == "CLUSTER" && len(args) == 1 && strings.EqualFold(args[0], "SLOTS"):
+		r.writeSlots(peer)
+		return true
+	case cmd == "SSUBSCRIBE", cmd == "SUNSUBSCRIBE", cmd == "SPUBLISH": // the owner of the channel's slot gets all of them
+		r.Server().Dispatch(peer, append([]string{cmd[1:]}, args...))
+		return true
+	case cmd == "PUBLISH" && len(args) == 2:
+		for _, other := range r.cluster {
+			if other != r {
+				go other.Publish(args[0], args[1]) // over the bus of the cluster
+			}
+		}
 	case strings.HasPrefix(cmd, "EVAL") && len(args) > 0 && args[0] != copyScript && r.failing.oneIn(int(r.failIn.Load())):
 		peer.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
 		return true
 	}
 	return false
+}
+
+// slots is how many hash slots a cluster has.
+const slots = 1 << 14
+
+// writeSlots writes which master has which slots.
+func (r *redisServer) writeSlots(peer *server.Peer) {
+	peer.WriteLen(len(r.cluster))
+	for i, master := range r.cluster {
+		peer.WriteLen(3)
+		peer.WriteInt(i * slots / len(r.cluster))
+		peer.WriteInt((i+1)*slots/len(r.cluster) - 1)
+		peer.WriteLen(3)
+		peer.WriteBulk(master.host())
+		peer.WriteInt(redisPort)
+		peer.WriteBulk(fmt.Sprintf("%040d", i))
+	}
 }
 
 // extend gives scripts the library struct.
@@ -109,8 +152,6 @@ func (r *redisServer) command(words ...string) error {
 	}
 	return err
 }
-
-func (r *redisServer) dial() (net.Conn, error) { return r.Dial() }
 
 // copy keeps what Redis has now, for follow.
 func (r *redisServer) copy() (db int, err error) {

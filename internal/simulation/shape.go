@@ -11,6 +11,7 @@ import (
 // Shape is what a number draws of a world.
 type Shape struct {
 	APIs, Workers   int
+	Masters         int // of a Redis Cluster; 1: there is none
 	Buyers          int
 	Visitors        int // of a waiting room for an item of its own; 0: there is none
 	Callers         int // of an expensive method
@@ -64,6 +65,10 @@ func Draw(number uint64) Shape {
 	if r.IntN(8) == 0 {
 		s.Faults, s.CutIn, s.SlowMost, s.DatabaseFailsIn, s.QueueLateIn, s.QueueTwiceIn = nil, 0, 0, 0, 0, 0
 	}
+	s.Masters = 1
+	if r.IntN(6) == 0 {
+		s.Masters = 3
+	}
 	return s
 }
 
@@ -79,8 +84,8 @@ func (s Shape) Size() int {
 
 // Validate returns an error for a shape that no world can have.
 func (s Shape) Validate() error {
-	if s.APIs < 1 || s.Items < 1 || s.Stock < 1 || s.Quota < 1 || s.Buyers < 1 || s.Sells <= 0 {
-		return errors.New("APIs, Items, Stock, Quota, Buyers and Sells should be positive")
+	if s.APIs < 1 || s.Masters < 1 || s.Items < 1 || s.Stock < 1 || s.Quota < 1 || s.Buyers < 1 || s.Sells <= 0 {
+		return errors.New("APIs, Masters, Items, Stock, Quota, Buyers and Sells should be positive")
 	}
 	for _, f := range s.Faults {
 		if !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == f.Kind }) {
@@ -118,7 +123,7 @@ func (s Shape) Smaller() (all []Shape) {
 	}
 	for _, at := range []func(*Shape) *int{
 		func(s *Shape) *int { return &s.Items }, func(s *Shape) *int { return &s.Workers }, func(s *Shape) *int { return &s.APIs },
-		func(s *Shape) *int { return &s.Quota },
+		func(s *Shape) *int { return &s.Quota }, func(s *Shape) *int { return &s.Masters },
 	} {
 		if *at(&s) > 1 {
 			try(func(c *Shape) { *at(c)-- })

@@ -27,8 +27,8 @@ type World struct {
 	log    slog.Handler
 	out    io.Writer
 	began  time.Time
-	redis  *redisServer
-	db     *memory.Store // as the judges see it
+	redis  []*redisServer // one, or the masters of a cluster
+	db     *memory.Store  // as the judges see it
 	rooms  *rooms.Store
 	queue  *memory.Queue
 	offset atomic.Int64 // of the database's clock, in nanoseconds
@@ -69,18 +69,22 @@ type Result struct {
 func Run(ctx context.Context, number uint64, shape Shape, out io.Writer) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := startRedis()
+	chance := newChance(number)
+	servers, err := startRedis(shape.Masters, chance)
 	if err != nil {
 		return Result{}, err
 	}
-	defer server.Close()
+	defer func() {
+		for _, r := range servers {
+			r.Close()
+		}
+	}()
 	w := &World{
-		shape: shape, chance: newChance(number), ctx: ctx, out: out, began: time.Now(), redis: server, stock: shape.Stock,
+		shape: shape, chance: chance, ctx: ctx, out: out, began: time.Now(), redis: servers, stock: shape.Stock,
 		queue: memory.NewQueue(memory.QueueOptions{
 			Rand: rand.New(rand.NewPCG(number, 3)), LateIn: shape.QueueLateIn, TwiceIn: shape.QueueTwiceIn,
 		}),
 	}
-	server.failing = w.chance
 	w.db = memory.New(memory.Options{
 		Rand: rand.New(rand.NewPCG(number, 2)),
 		Now:  func() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) },
@@ -272,7 +276,9 @@ func (w *World) settle() {
 	w.settled = true
 	w.mu.Unlock()
 	w.offset.Store(0)
-	w.redis.failIn.Store(0)
+	for _, r := range w.redis {
+		r.failIn.Store(0)
+	}
 	w.each((*process).settle)
 }
 

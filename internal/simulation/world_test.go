@@ -27,7 +27,7 @@ func TestWorldsInRealTime(t *testing.T) {
 
 func TestDraw(t *testing.T) {
 	var drawn []string
-	few, faultless, users := 0, 0, 0
+	few, faultless, users, clusters := 0, 0, 0, 0
 	for number := range uint64(500) {
 		s := Draw(number)
 		if s.APIs < 1 || s.Workers < 1 || s.Buyers < 3 || s.Items < 1 || s.Stock < 2 || s.Quota < 1 || s.Sells < 3*time.Second {
@@ -48,6 +48,9 @@ func TestDraw(t *testing.T) {
 		if s.Users > 0 {
 			users++
 		}
+		if s.Masters > 1 {
+			clusters++
+		}
 		if s.faultless() {
 			faultless++
 		}
@@ -62,8 +65,8 @@ func TestDraw(t *testing.T) {
 			t.Errorf("no world has the fault %q", k.name)
 		}
 	}
-	if few < 50 || faultless < 40 || faultless > 90 || users < 90 {
-		t.Errorf("of 500 worlds, %d have a single kind of fault, %d none, and %d logins", few, faultless, users)
+	if few < 50 || faultless < 40 || faultless > 90 || users < 90 || clusters < 60 {
+		t.Errorf("of 500 worlds, %d have a single kind of fault, %d none, %d logins, and %d a cluster", few, faultless, users, clusters)
 	}
 }
 
@@ -80,10 +83,11 @@ func TestDocsDescribeEachFault(t *testing.T) {
 }
 
 func TestACopyIsOfOneMoment(t *testing.T) {
-	r, err := startRedis()
+	all, err := startRedis(1, newChance(1))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := all[0]
 	defer r.Close()
 	write := func() {
 		if err := r.command("EVAL", "redis.call('INCR', 'a') redis.call('INCR', 'b')", "0"); err != nil {

@@ -3,7 +3,6 @@ package shop
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/redisscript"
@@ -56,11 +55,9 @@ func (s *Service) RunReserve(ctx context.Context, list ...orders.Reservation) ([
 	lists, err := s.reserver.RunReserve(ctx, s.sales.InEpoch(list[0].Sale, list[0].Item, list[0].Epoch), list, reserve.ModeNew)
 	replies := make([][]any, len(lists))
 	for i, r := range lists {
+		replies[i] = append(replies[i], r.Word, r.Free)
 		for r.Len() > 0 {
 			replies[i] = append(replies[i], r.Next())
-		}
-		if replies[i][0] == "reserved" {
-			replies[i] = slices.Delete(replies[i], 3, 4)
 		}
 	}
 	return replies, err

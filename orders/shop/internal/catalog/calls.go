@@ -30,7 +30,7 @@ func (w *Watch) RunAll(ctx context.Context, script *redisscript.Script, calls []
 func (w *Watch) RunMany(ctx context.Context, script *redisscript.Script, calls []Call, tries int, giveUp bool) []redisscript.Reply {
 	replies := make([]redisscript.Reply, 0, len(calls))
 	for trip := range slices.Chunk(calls, core.PerTrip) {
-		some, answered := w.runTrip(ctx, script, trip, tries)
+		some, answered := w.runTrip(ctx, script, trip, tries, nil)
 		replies = append(replies, some...)
 		if answered {
 			continue
@@ -46,9 +46,19 @@ func (w *Watch) RunMany(ctx context.Context, script *redisscript.Script, calls [
 	return replies
 }
 
-// runTrip is RunMany for one round trip, and reports whether every call got an answer.
+// RunThen is RunMany with one try. The commands that then adds share the last round trip, whose calls come before them.
+func (w *Watch) RunThen(
+	ctx context.Context, script *redisscript.Script, calls []Call, then func(redis.Pipeliner),
+) []redisscript.Reply {
+	last := max(0, len(calls)-1) / core.PerTrip * core.PerTrip
+	replies := w.RunMany(ctx, script, calls[:last], 1, false)
+	some, _ := w.runTrip(ctx, script, calls[last:], 1, then)
+	return append(replies, some...)
+}
+
+// runTrip is RunMany for one round trip, and reports whether every call got an answer. then, if it is not nil, adds commands.
 func (w *Watch) runTrip(
-	ctx context.Context, script *redisscript.Script, calls []Call, tries int,
+	ctx context.Context, script *redisscript.Script, calls []Call, tries int, then func(redis.Pipeliner),
 ) (replies []redisscript.Reply, answered bool) {
 	replies = make([]redisscript.Reply, len(calls))
 	send := func(load bool, due func(redisscript.Reply) bool) {
@@ -58,6 +68,10 @@ func (w *Watch) runTrip(
 				if due(replies[i]) {
 					cmds[i] = script.Queue(ctx, p, load, call.Item.KeysWithLead(), call.Args)
 				}
+			}
+			if then != nil {
+				then(p)
+				then = nil
 			}
 			return nil
 		})

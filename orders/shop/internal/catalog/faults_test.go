@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 	}
 	introduce := create(lua.Introduce, "", 2, ahead)
 	some := steps(introduce,
-		reserve("", "reserved", order("o1", ann, "k1", 2), order("o2", bob, "", 1), order("o3", cat, "", 2)),
+		reserve("", "[1 2] 3 [4 5]", order("o1", ann, "k1", 2), order("o2", bob, "", 1), order("o3", cat, "", 2)),
 		run(lua.Return, "2", seen, "o3", cat, "1", 2, "4,5"))
 	record := func(ctx context.Context, rdb *redis.Client) (string, error) {
 		return rdb.HGet(ctx, keys[core.PendingKey], "o1").Result()
@@ -78,14 +78,14 @@ func TestFaults(t *testing.T) {
 	load := run(lua.Load, "1", "token", seen, 3, 2, ann+"k1", "o1 1", 2, ann[:11], bob[:11], 2, ann, "1 o1", 1, 2)
 	scripttest.Run(t,
 		scripttest.Case{Name: "introduce", Call: introduce},
-		scripttest.Case{Name: "reserve the first", Prepare: introduce, Call: reserve("", "reserved", order("o1", ann, "k1", 2), order("o2", bob, "", 1))},
-		scripttest.Case{Name: "reserve returned units", Prepare: some, Call: reserve("", "reserved", order("o4", ann, "k2", 1), order("o5", bob, "k1", 3))},
+		scripttest.Case{Name: "reserve the first", Prepare: introduce, Call: reserve("", "[1 2] 3]", order("o1", ann, "k1", 2), order("o2", bob, "", 1))},
+		scripttest.Case{Name: "reserve returned units", Prepare: some, Call: reserve("", " 6 7]", order("o4", ann, "k2", 1), order("o5", bob, "k1", 3))},
 		scripttest.Case{Name: "reserve again", Prepare: some, Call: reserve("", "held", order("o4", ann, "k1", 2))},
-		scripttest.Case{Name: "reserve late", Prepare: some, Call: reserve("late", "reserved", order("o4", cat, "", 2))},
+		scripttest.Case{Name: "reserve late", Prepare: some, Call: reserve("late", " 6]", order("o4", cat, "", 3))},
 		scripttest.Case{
 			Name:    "reserve with a turn",
 			Prepare: steps(create(lua.Introduce, "room", 2, ahead), run(lua.Admit, "1", ann, 60000, 2, "room", now, seen)),
-			Call:    reserve("", "reserved", order("o1", ann, "k1", 2)),
+			Call:    reserve("", "[1 2]", order("o1", ann, "k1", 2)),
 		},
 		scripttest.Case{Name: "settle", Prepare: some, Call: run(lua.Settle, "", "o1", "o2")},
 		scripttest.Case{Name: "reject", Prepare: some, Call: run(lua.Reject, " 2]", "o1", ann, "k1", 2, seen)},
@@ -123,7 +123,7 @@ func TestFaults(t *testing.T) {
 			}
 			return run(lua.Look, "1 ", server, 2, "token", seen)(ctx, rdb)
 		}},
-		scripttest.Case{Name: "seal", Prepare: steps(lead, load, reserve("token", "reserved", order("o4", bob, "", 1))), Call: run(lua.Seal, "o4", "token", 0)},
+		scripttest.Case{Name: "seal", Prepare: steps(lead, load, reserve("token", " 2]", order("o4", bob, "", 1))), Call: run(lua.Seal, "o4", "token", 0)},
 		scripttest.Case{Name: "drop", Prepare: steps(lead, load), Call: run(lua.Drop, "", "token")},
 	)
 }

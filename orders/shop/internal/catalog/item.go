@@ -73,8 +73,8 @@ type Request interface {
 // Decision is the result of a request.
 type Decision struct {
 	Out   orders.Outcome
-	Held  string // id of the committed order that has the identity; the database has its state
-	Noted bool   // the ledger has the order
+	Held  orders.ID // the committed order that has the identity; the database has its state
+	Noted bool      // the ledger has the order
 }
 
 func newBatcher() *batch.Batcher[Request, Decision] {

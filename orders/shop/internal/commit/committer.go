@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/batch"
@@ -237,35 +238,43 @@ func (c *Committer) settle(ctx context.Context, settled []settlement) {
 		sale, item string
 		epoch      int64
 	}
-	ids := make(map[place][]any)
+	at := make(map[place]int) // index of its call
+	var calls []catalog.Call
 	var changes reading.Notification
 	now, _ := c.Clock.Now()
 	for i := range settled {
 		r, v := &settled[i].r, settled[i].v
-		at := place{r.Sale, r.Item, r.Epoch}
 		if !v.Status.OwnsUnits() {
 			c.releaseRejected(ctx, r, v)
 		} else {
-			ids[at] = append(ids[at], r.ID.String())
+			p := place{r.Sale, r.Item, r.Epoch}
+			n, ok := at[p]
+			if !ok {
+				n = len(calls)
+				at[p] = n
+				calls = append(calls, catalog.Call{Item: c.sales.InEpoch(r.Sale, r.Item, r.Epoch)})
+			}
+			calls[n].Args = append(calls[n].Args, r.ID.String())
 		}
 		if v.Status == orders.StatusConfirmed && !v.Repeated {
 			c.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
 		}
 		changes.Orders = append(changes.Orders, reading.Change{ID: r.ID, Status: v.Status, Again: v.Repeated})
 	}
-	for at, list := range ids {
-		ci := c.sales.InEpoch(at.sale, at.item, at.epoch)
-		reply := lua.Settle.Run(ctx, c.Base, ci.Keys, list...)
+	var notified *redis.IntCmd
+	replies := c.sales.RunThen(ctx, lua.Settle, calls, func(p redis.Pipeliner) { notified = c.notifier.Queue(ctx, p, changes) })
+	c.notifier.Sent(ctx, notified)
+	for i, reply := range replies {
+		ci := calls[i].Item
 		settled, err := reply.Int(), reply.Err()
 		if settled < 0 {
 			err = c.sales.Forgotten(ci)
 		}
 		if err != nil {
-			c.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale),
-				slog.String("item", at.item), slog.Any("error", err))
+			c.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", ci.Sale.ID),
+				slog.String("item", ci.Item.ID), slog.Any("error", err))
 		}
 	}
-	c.notifier.Publish(ctx, changes)
 }
 
 // releaseRejected releases what an order holds in Redis that was rejected, or that ended while it was being reserved again.

@@ -49,15 +49,13 @@ func (c *Committer) ReserveLateIn(
 	if err != nil {
 		return r, "", err
 	}
-	d := replies[0]
-	word, _ := d.Text(), d.Int()
-	switch word {
+	switch d := &replies[0]; d.Word {
 	case "reserved", "held":
-		id, again, committed, err := reserve.Holder(&d, word, r)
+		again, committed, err := d.Holder(&r)
 		switch {
 		case err != nil:
 			return r, "", core.Unavailable(err)
-		case id != r.ID.String():
+		case again.ID != r.ID:
 			r.Reason, r.Units = orders.ReasonDuplicate, nil
 			return r, "", nil
 		case committed:
@@ -75,14 +73,15 @@ func (c *Committer) ReserveLateIn(
 	case "damaged":
 		return r, "", c.sales.Damaged(ci)
 	}
-	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", orders.ErrUnavailable, word)
+	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", orders.ErrUnavailable, replies[0].Word)
 }
 
 // reassign replaces the units of an order that belong to another one, or makes it rejected when none is free.
 func (c *Committer) reassign(ctx context.Context, r orders.Reservation, taken []int) (orders.Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
 	ci := c.sales.InEpoch(r.Sale, r.Item, r.Epoch)
-	args := []any{r.ID.String(), r.Record(), r.Body(), r.AcceptedMS, len(taken), ci.SeenBy(c.Writer)}
+	body, id := r.Body()
+	args := []any{id, r.Record(), body, r.AcceptedMS, len(taken), ci.SeenBy(c.Writer)}
 	for _, u := range kept {
 		args = append(args, u)
 	}

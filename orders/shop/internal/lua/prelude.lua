@@ -111,11 +111,15 @@ local function leads(token)
 end
 
 -- Returns at most count units that were returned: they are handed out before units that were never sold. The caller removes
--- those that it hands out.
+-- those that it hands out. It returns nil if one is no number.
 local function returned_units(count)
   local units = {}
   for _, unit in ipairs(redis.call('SRANDMEMBER', returned, count + 1)) do
     if unit ~= sentinel and #units < count then
+      unit = whole(unit)
+      if not unit then
+        return nil
+      end
       units[#units + 1] = unit
     end
   end

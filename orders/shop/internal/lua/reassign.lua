@@ -5,8 +5,8 @@
 --       5 how many new units, 6 counts that the caller has seen, 7... the units it keeps
 -- Reply {'reassigned', reservation, counts, 0 0 when unknown}, also when another caller was first,
 --       {'sold_out'} when none are free: the order is left with the units it keeps, or
---       {'gone'} when it is not pending here, the epoch is over, Redis does not have the item whole or has it in an earlier state, or the
---       server is another one than the item was loaded into
+--       {'gone'} when it is not pending here, the epoch is over, Redis does not have the item whole or has it in an earlier state, a
+--       returned unit cannot be read, or the server is another one than the item was loaded into
 --
 -- One step and compared with what the caller has, so that an order that is delivered twice does not take new units twice. The
 -- disputed units are not returned: they belong to another order.
@@ -27,6 +27,9 @@ local enough = it.stock - next + back >= fresh
 if enough then
   if back > 0 then
     units = returned_units(math.min(fresh, back))
+    if not units then
+      return {'gone'}
+    end
     redis.call('SREM', returned, unpack(units))
   end
   for i = #units + 1, fresh do

@@ -8,8 +8,8 @@
 --       3 counts that the caller has seen
 --       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
 --       when it was accepted (ms) or '' for now
--- Reply {now in ms, counts, then a list for each order: {word, free units, ...}}
---       'reserved'         order id, when it was accepted (ms), units
+-- Reply {now in ms, counts, then one value for each order}: its units if they were reserved, one as a number and several as a
+--       list; otherwise {word, free units, ...}
 --       'held'             order id, its reservation while uncommitted, otherwise ''
 --       'unheld'           a 'repeat' found no order
 --       'key_reused'       order id
@@ -17,7 +17,7 @@
 --       'not_started'      start in ms, or 0 when the sale is not published
 --       'paused' 'ended' 'sold_out' 'not_enough' 'at_capacity' 'recovering'
 --       'turn_required'    the item has a waiting room, and the buyer no turn, or one that is over, used or for fewer units
---       'damaged'          what Redis has of the buyer or the key cannot be read
+--       'damaged'          what Redis has of the buyer, the key or a returned unit cannot be read
 --       'forgotten'        Redis does not have this item in this epoch whole, or has it in an earlier state, or the server is another
 --                          one than it was loaded into
 --
@@ -61,6 +61,9 @@ end
 local again_free, taken = {}, {} -- returned units that may be handed out, and those that are
 if back > 0 and not again then
   again_free = returned_units(math.min(wanted, back))
+  if not again_free then
+    return all('damaged')
+  end
 end
 
 local new_keys, new_entries, new_records, new_turns = {}, {}, {}, {}
@@ -177,7 +180,7 @@ local function reserve(n, id, buyer, quantity, body, accepted)
     new_turns[buyer] = room .. ' used ' .. id
     write_later(to_turns, buyer, new_turns[buyer])
   end
-  return {'reserved', free - quantity, id, accepted, unpack(units)}
+  return quantity == 1 and units[1] or units -- short, since most replies are this one
 end
 
 for i = 4, #ARGV, 6 do

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/internal/pubsub"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
@@ -46,12 +48,22 @@ func NewNotifier(c *core.Core, sales *catalog.Watch, l *ledger.Ledger, w *Waiter
 
 // Publish sends a notification to all processes, this one included.
 func (n *Notifier) Publish(ctx context.Context, b Notification) {
+	n.Sent(ctx, n.Queue(ctx, n.Base, b))
+}
+
+// Queue is Publish for a pipeline, whose sender passes the result to Sent. This process receives the notification at once.
+func (n *Notifier) Queue(ctx context.Context, p redis.Cmdable, b Notification) *redis.IntCmd {
 	n.Receive(b)
 	text, err := json.Marshal(b)
 	if err != nil {
 		panic(err) // texts and numbers
 	}
-	if err := n.Base.Publish(ctx, n.NotificationChannel(), text).Err(); err != nil {
+	return p.Publish(ctx, n.NotificationChannel(), text)
+}
+
+// Sent logs that a notification could not be published.
+func (n *Notifier) Sent(ctx context.Context, cmd *redis.IntCmd) {
+	if err := cmd.Err(); err != nil {
 		n.Logger.DebugContext(ctx, "a notification could not be published", slog.Any("error", err))
 	}
 }

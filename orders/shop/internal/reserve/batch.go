@@ -73,27 +73,24 @@ func (c *reserveCall) Run(ctx context.Context, batched []*batch.Call[catalog.Req
 }
 
 // decide decodes the script's reply to one order, and records the order, if there is one.
-func (c *reserveCall) decide(d *redisscript.Reply) (catalog.Decision, error) {
+func (c *reserveCall) decide(d *Reply) (catalog.Decision, error) {
 	rs, a := c.a.reserver, c.a
-	word, free := d.Text(), int(d.Int())
-	switch word {
+	switch d.Word {
 	case "forgotten":
 		return catalog.Decision{}, rs.sales.Forgotten(a.cachedItem)
 	case "damaged":
 		return catalog.Decision{}, rs.sales.Damaged(a.cachedItem)
 	case "recovering":
 		return catalog.Decision{}, orders.ErrRecovering
-	}
-	switch word {
 	case "reserved", "held":
 	case "unheld":
 		rs.ledger.Drop(a.identity())
 		return catalog.Decision{}, core.Unavailable(d.Err())
 	default:
-		out, err := a.decodeRefusal(word, free, d)
+		out, err := a.decodeRefusal(d)
 		return catalog.Decision{Out: out}, err
 	}
-	id, r, committed, err := Holder(d, word, c.r)
+	r, committed, err := d.Holder(&c.r)
 	switch {
 	case err != nil:
 		return catalog.Decision{}, core.Unavailable(err)
@@ -102,7 +99,7 @@ func (c *reserveCall) decide(d *redisscript.Reply) (catalog.Decision, error) {
 		// order is not accepted here.
 		return catalog.Decision{}, orders.ErrRecovering
 	case committed:
-		return catalog.Decision{Held: id}, nil
+		return catalog.Decision{Held: r.ID}, nil
 	}
 	failpoint.Hit(failpoint.AfterReserve)
 	if now, ok := rs.membership.Lease.Held(time.Now()); !ok || now != c.term {
@@ -115,27 +112,50 @@ func (c *reserveCall) decide(d *redisscript.Reply) (catalog.Decision, error) {
 	return catalog.Decision{Out: orders.Outcome{Order: r.Accepted(), Replayed: r.ID != c.r.ID}, Noted: true}, nil
 }
 
+// Reply is what reserve.lua replied to one order.
+type Reply struct {
+	Word              string // "reserved", or why not
+	Free              int    // units, unless the order was reserved
+	redisscript.Reply        // the rest: units, or what belongs to the word
+	now               int64  // when the script ran, in ms
+}
+
+func (r *Reply) decode(list *redisscript.Reply) {
+	if r.Reply = list.Values(); r.Numeric() {
+		r.Word = "reserved"
+		return
+	}
+	r.Word, r.Free = r.Text(), int(r.Int())
+}
+
 // Holder decodes which order has the identity: r, if it was reserved just now, or an earlier one. If the earlier one is
-// committed, only the database has its state. Otherwise the process that reserved it may not have received the reply, so this
-// process remembers it as well: every order that a client learns of has two copies.
-func Holder(d *redisscript.Reply, word string, r orders.Reservation) (id string, of orders.Reservation, committed bool, err error) {
-	id = d.Text()
-	if word == "reserved" {
-		r.AcceptedMS = d.Int()
-		r.Units = make([]int, r.Quantity)
-		for i := range r.Units {
-			r.Units[i] = int(d.Int())
+// committed, only its id is set, for the database has its state. Otherwise the process that reserved it may not have received the
+// reply, so this process remembers it as well: every order that a client learns of has two copies.
+func (d *Reply) Holder(r *orders.Reservation) (of orders.Reservation, committed bool, err error) {
+	if d.Word == "reserved" {
+		of = *r
+		if of.AcceptedMS == 0 {
+			of.AcceptedMS = d.now
 		}
-		return id, r, false, d.Err()
+		of.Units = make([]int, r.Quantity)
+		for i := range of.Units {
+			of.Units[i] = int(d.Int())
+		}
+		return of, false, d.Expect(0)
 	}
-	record := d.Text()
-	if d.Err() != nil || record == "" {
-		return id, orders.Reservation{}, true, d.Err()
+	id, record := d.Text(), d.Text()
+	if d.Err() != nil {
+		return of, false, d.Err()
 	}
-	if of, err = orders.ParseReservation([]byte(record)); err != nil {
-		err = fmt.Errorf("%w: reservation: %w", orders.ErrUnavailable, err)
+	if record != "" {
+		of, err = orders.ParseReservation([]byte(record))
+	} else {
+		of.ID, err = orders.ParseID(id)
 	}
-	return id, of, false, err
+	if err != nil {
+		err = fmt.Errorf("%w: reserve replied with the order %.40q: %w", orders.ErrUnavailable, id, err)
+	}
+	return of, record == "", err
 }
 
 // Mode is on whose behalf reserve.lua runs: a buyer's, a late order's, or a late order's while the leader loads the sale;
@@ -148,16 +168,19 @@ const (
 	ModeLate   Mode = "late"   // the order was accepted in an earlier epoch
 )
 
-// RunReserve runs the script for orders of one item, and returns one reply per order, without the time and the counts.
-func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []orders.Reservation, mode Mode) ([]redisscript.Reply, error) {
+// RunReserve runs the script for orders of one item, and returns one reply per order. Orders with AcceptedMS were accepted in an
+// earlier epoch.
+func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []orders.Reservation, mode Mode) ([]Reply, error) {
 	args := make([]any, 3, 3+6*len(list))
 	args[0], args[1], args[2] = string(mode), "", ci.SeenBy(rs.Writer)
+	texts := make([]struct{ body, id string }, len(list)) // pointers to strings are arguments that need no memory
 	for i := range list {
-		r, accepted := &list[i], ""
-		if mode != ModeNew && mode != modeRepeat {
+		r, t, accepted := &list[i], &texts[i], ""
+		if r.AcceptedMS != 0 {
 			accepted = strconv.FormatInt(r.AcceptedMS, 10)
 		}
-		args = append(args, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.Body(), accepted)
+		t.body, t.id = r.Body()
+		args = append(args, &t.id, &r.BuyerHash, &r.KeyHash, r.Quantity, &t.body, accepted)
 	}
 	d, err := rs.runReserveScript(ctx, mode, ci.Keys, args)
 	if err != nil {
@@ -169,9 +192,10 @@ func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []ord
 	}
 	rs.Clock.Read(now)
 	ci.Saw(counts)
-	replies := make([]redisscript.Reply, len(list))
+	replies := make([]Reply, len(list))
 	for i := range replies {
-		replies[i] = d.List()
+		replies[i].now = now
+		replies[i].decode(&d)
 	}
 	return replies, nil
 }

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/failure"
-	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 	"github.com/tidegate/tidegate/orders/shop/internal/catalog"
@@ -199,7 +198,7 @@ func (a *Attempt) decide(ctx context.Context, mode Mode) (out orders.Outcome, er
 	switch {
 	case err != nil:
 		return orders.Outcome{}, err
-	case d.Held != "":
+	case d.Held != (orders.ID{}):
 		return a.replay(ctx, d.Held)
 	case lapsed && d.Out.Reason == "" && !d.Out.Replayed: // Redis does not have it; it is about to be handed over
 		return orders.Outcome{}, core.ErrLeaseLapsed
@@ -248,10 +247,10 @@ func (a *Attempt) identity() ledger.Identity {
 }
 
 // decodeRefusal decodes the rest of a refusal. Most reasons have none.
-func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (orders.Outcome, error) {
-	out := orders.Outcome{Reason: orders.Reason(word)}
+func (a *Attempt) decodeRefusal(d *Reply) (orders.Outcome, error) {
+	out := orders.Outcome{Reason: orders.Reason(d.Word)}
 	if !slices.Contains(orders.Refusals, out.Reason) {
-		return orders.Outcome{}, fmt.Errorf("%w: reserve replied %.40q", orders.ErrUnavailable, word)
+		return orders.Outcome{}, fmt.Errorf("%w: reserve replied %.40q", orders.ErrUnavailable, d.Word)
 	}
 	switch out.Reason {
 	case orders.ReasonKeyReused, orders.ReasonQuotaPerBuyer:
@@ -262,7 +261,7 @@ func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (or
 		if id := d.Text(); id != "" {
 			var err error
 			if out.Order.ID, err = orders.ParseID(id); err != nil {
-				return orders.Outcome{}, fmt.Errorf("%w: %s names an order that has no id", orders.ErrUnavailable, word)
+				return orders.Outcome{}, fmt.Errorf("%w: %s names an order that has no id", orders.ErrUnavailable, d.Word)
 			}
 		}
 	case orders.ReasonNotStarted:
@@ -273,7 +272,7 @@ func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (or
 	case orders.ReasonAtCapacity:
 		out.RetryAfter = retryCapacity
 	case orders.ReasonNotEnough:
-		out.Free = free
+		out.Free = d.Free
 	case orders.ReasonTurnRequired:
 		out.Room = a.cachedItem.Item.Room
 	}
@@ -285,11 +284,7 @@ func (a *Attempt) decodeRefusal(word string, free int, d *redisscript.Reply) (or
 }
 
 // replay answers with the committed order that holds the identity.
-func (a *Attempt) replay(ctx context.Context, held string) (orders.Outcome, error) {
-	id, err := orders.ParseID(held)
-	if err != nil {
-		return orders.Outcome{}, fmt.Errorf("%w: held order %.40q", orders.ErrUnavailable, held)
-	}
+func (a *Attempt) replay(ctx context.Context, id orders.ID) (orders.Outcome, error) {
 	o, err := a.reserver.reader.Stored(ctx, id)
 	if errors.Is(err, orders.ErrUnknownOrder) {
 		a.reserver.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed",
