@@ -117,7 +117,9 @@ func TestADamagedItemIsRebuilt(t *testing.T) {
 			return rdb.HSet(ctx, prefix+"item", field, "many").Err()
 		}})
 	}
-	all = append(all, damage{"the leader is another value", func(ctx context.Context, rdb redis.UniversalClient, prefix string) error {
+	all = append(all, damage{"a returned unit is no number", func(ctx context.Context, rdb redis.UniversalClient, prefix string) error {
+		return rdb.SAdd(ctx, prefix+"returned", "x").Err()
+	}}, damage{"the leader is another value", func(ctx context.Context, rdb redis.UniversalClient, prefix string) error {
 		if err := rdb.Set(ctx, strings.TrimSuffix(prefix, "1:")+"lead", "x", 0).Err(); err != nil {
 			return err
 		}

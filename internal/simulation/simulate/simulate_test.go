@@ -47,7 +47,7 @@ func TestWorlds(t *testing.T) {
 		t.Errorf("%d small worlds: %v: %s", r.Worlds, err, out)
 	}
 	// Without a worker nothing is committed.
-	r, out, err = simulate("-seeds", "1", "-all", "-trace", "-shape", `{"APIs":1,"Buyers":3,"Items":1,"Stock":2,"Quota":1,"Sells":1000000000}`)
+	r, out, err = simulate("-seeds", "1", "-all", "-trace", "-shape", `{"APIs":1,"Masters":1,"Buyers":3,"Items":1,"Stock":2,"Quota":1,"Sells":1000000000}`)
 	if err == nil || len(r.Broken) != 1 || !regexp.MustCompile(`BREACH (open|whole) `).MatchString(out) {
 		t.Errorf("%v: %s", err, out)
 	}
