@@ -14,6 +14,8 @@ QUIET     = $(if $(ARGS),,@)
 GROUP     = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
 LONGEST   = ./internal/rehearseroom ./orders/shop ./internal/httpapi ./cmd/api ./waitingroom ./internal/livepage ./semaphore # begun first: as the last ones they would run alone for minutes
 LINT      = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+# Lint reads what the tests compile, too.
+LINT_RACE = GOFLAGS="$$GOFLAGS $(RACING)" "$$(go tool -n -modfile=$(CURDIR)/tools/go.mod golangci-lint)"
 RELEASE   = GOTOOLCHAIN=$(shell sed -n 's/^FROM golang:\([0-9.]*\)-.*/go\1/p' Dockerfile) go run -C tools ./release
 COMPOSE   = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
@@ -64,10 +66,9 @@ lint: ## static checks
 	! grep -rnE --include='*.js' --include='*.html' --exclude='*.min.js' --exclude-dir=uplot '(inner|outer|insertAdjacent)HTML|HTMLUnsafe|srcdoc|document\.write|createContextualFragment|parseFromString|\beval\(|new Function' . # shops with require-trusted-types-for 'script' could not embed it
 	! grep -rnwE --include='*.go' --include='*.lua' --exclude='*_test.go' --exclude-dir=testdata '[Tt]old|[Hh]eard|[Uu]nheard|[Nn]obody|[Ss]ays|[Ss]aid|[Kk]nows|Because|[Pp]atience|[Cc]alm|[Bb]ulletin|[Pp]atrol|[Mm]ark|Deafen|sayCome|sayAgain' . | grep -v '"postgres", "nobody"' # riddles; plain words are states, describes, has, receives, no process, timeout. Unix has a user nobody
 	$(LINT) config verify
-	$(LINT) run ./...
-	$(LINT) run --build-tags failpoints ./orders/internal/failpoint
-	$(LINT) run --build-tags docker,upgrade ./deploy ./internal/upgrade
-	$(foreach module,$(MODULES),(cd $(module) && go mod tidy -diff && $(LINT) run ./...) &&) true
+	$(LINT_RACE) run --build-tags docker,upgrade ./...
+	$(LINT_RACE) run --build-tags failpoints ./orders/internal/failpoint
+	$(foreach module,$(MODULES),(cd $(module) && go mod tidy -diff && $(if $(filter bench,$(module)),$(LINT_RACE),$(LINT)) run ./...) &&) true
 
 .PHONY: fmt
 fmt: ## format as lint wants it
