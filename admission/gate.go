@@ -13,6 +13,7 @@ import (
 	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/breaker"
+	"github.com/tidegate/tidegate/internal/lazydeadline"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -257,8 +258,8 @@ func (g *Gate) askUntil(ctx context.Context, call store.Call, deadline time.Time
 	if !g.breaker.Allows() {
 		return nil, errResting
 	}
-	p := &lazyDeadline{Context: ctx, until: deadline}
-	defer p.end(context.Canceled)
+	p := lazydeadline.Detached(ctx, deadline) // with a memorystore.Store, an ordinary context would take a fifth of the time of a decision
+	defer p.End()
 	if call.Mode == store.Charge {
 		g.asked.add()
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/challenge"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/lazydeadline"
 	"github.com/tidegate/tidegate/internal/livepage"
-	"github.com/tidegate/tidegate/internal/loadshed"
 )
 
 // A Charger asks the rules about requests. It is safe for concurrent use once its fields are set.
@@ -143,7 +143,7 @@ func (c *Charger) chargeOrSolve(
 			}
 		}()
 	}
-	rest, cancel = loadshed.Bounded(ctx, within)
+	rest, cancel = lazydeadline.Within(ctx, within)
 	d, err = c.charge(rest, req, excused)
 	if err == nil && d.Reason == admission.CaptchaRequired && c.Challenges != nil {
 		if b == nil {
@@ -162,7 +162,7 @@ func (c *Charger) chargeOrSolve(
 			return rest, cancel, false, err
 		}
 		cancel()
-		rest, cancel = loadshed.Bounded(ctx, within) // verifying may have used up the first deadline
+		rest, cancel = lazydeadline.Within(ctx, within) // verifying may have used up the first deadline
 		req.Solved = true
 		d, err = c.charge(rest, req, nil) // excused was called before
 		delete(r.Header, "Retry-After")   // was for requests without a solution

@@ -24,13 +24,12 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	c := humaecho.Unwrap(ctx)
 	r := c.Request()
 	in := placeInput{Sale: c.Param("sale"), Key: r.Header.Get("Idempotency-Key")}
-	next = h.unlessBanned(next)
 	var ok bool
 	if body := request.Of(r.Context()).Body; len(body) <= maxFast && r.Header.Get("Content-Type") == "application/json" {
 		in.Body.Item, in.Body.Quantity, ok = decodeOrder(body)
 	}
 	if !ok {
-		next(ctx)
+		h.unlessBanned(ctx, next)
 		return
 	}
 	out, err := h.Place(r.Context(), &in)
@@ -38,9 +37,8 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 		h.Errors.Fail(c, err)
 		return
 	}
-	header := c.Response().Header()
-	header["Location"] = []string{out.Location}
-	header["Retry-After"] = []string{out.RetryAfter}
+	header, values := c.Response().Header(), [...]string{out.Location, out.RetryAfter}
+	header["Location"], header["Retry-After"] = values[:1:1], values[1:]
 	if out.Replayed != "" {
 		header["Idempotency-Replayed"] = []string{out.Replayed}
 	}
@@ -51,19 +49,17 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 
 // unlessBanned refuses a banned caller before its body is read and validated. It does not apply to requests that FastPlace can
 // decode: a caller that has an order gets it even while banned.
-func (h *Placer) unlessBanned(next func(huma.Context)) func(huma.Context) {
-	return func(ctx huma.Context) {
-		r := request.Of(ctx.Context())
-		if _, _, banned := h.Gate.Banned(h.Rules.RequestOf(r)); banned {
-			_, cancel, err := h.Rules.Charge(ctx.Context(), h.Within) // returns the refusal
-			cancel()
-			if err != nil {
-				h.Errors.Fail(humaecho.Unwrap(ctx), err)
-				return
-			}
+func (h *Placer) unlessBanned(ctx huma.Context, next func(huma.Context)) {
+	r := request.Of(ctx.Context())
+	if _, _, banned := h.Gate.Banned(h.Rules.RequestOf(r)); banned {
+		_, cancel, err := h.Rules.Charge(ctx.Context(), h.Within) // returns the refusal
+		cancel()
+		if err != nil {
+			h.Errors.Fail(humaecho.Unwrap(ctx), err)
+			return
 		}
-		next(ctx)
 	}
+	next(ctx)
 }
 
 // decodeOrder decodes {"item":"NAME","quantity":N} as almost all clients write it: either order, any spaces, no escapes,

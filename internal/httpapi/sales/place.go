@@ -19,6 +19,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/route"
+	"github.com/tidegate/tidegate/internal/lazydeadline"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/orders"
@@ -154,12 +155,13 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	if !out.Admitted() {
 		return nil, refusalProblem(&out)
 	}
-	o, wait := &out.Order, pollAfter(&out.Order)
+	const path = "/v1/orders/"
+	o, wait, location := &out.Order, pollAfter(&out.Order), path+out.Order.ID.String()
 	placed := &placeOutput{
-		Location:   "/v1/orders/" + o.ID.String(),
+		Location:   location,
 		RetryAfter: strconv.FormatInt(max(1, (wait+999)/1000), 10),
 		Body: PlacedOrder{
-			OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: wait,
+			OrderID: location[len(path):], Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: wait,
 		},
 	}
 	if out.Replayed {
@@ -255,7 +257,7 @@ func unquoted(key string) (string, error) {
 
 // recall returns the current state of an order that the process remembers.
 func (h *Placer) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, found bool, err error) {
-	ctx, cancel := loadshed.Bounded(ctx, h.Within)
+	ctx, cancel := lazydeadline.Within(ctx, h.Within)
 	defer cancel()
 	return attempt.Replay(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/internal/lazydeadline"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
@@ -31,13 +32,13 @@ type reserveCall struct {
 
 // reserve returns when the order is decided, or ErrUnavailable at its deadline. An order in a script is still decided then.
 func (rs *Reserver) reserve(ctx context.Context, c *reserveCall) (catalog.Decision, error) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), c.deadline)
-	defer cancel()
+	within := lazydeadline.Detached(ctx, c.deadline)
+	defer within.End()
 	batches := c.a.cachedItem.Reserving
 	if c.mode == modeRepeat {
 		batches = c.a.cachedItem.Repeating
 	}
-	d, err := batches.Do(ctx, c)
+	d, err := batches.Do(within, c)
 	if errors.Is(err, batch.ErrNotRun) {
 		rs.ledger.Release()
 	}

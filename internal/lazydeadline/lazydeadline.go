@@ -1,0 +1,104 @@
+// Package lazydeadline has contexts with a deadline that make a timer only when they need one.
+package lazydeadline
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Context is like one of context.WithDeadline. It makes its channel and its timer when Done is first called. Most decisions only look at
+// the time: those from memory, and those that wait for a script with others. For a refusal a timer would be one of the most expensive
+// steps. Make it with Within or Detached.
+type Context struct {
+	context.Context // the parent
+	at              time.Time
+	detached        bool
+
+	mu    sync.Mutex
+	err   error         // why it has ended; guarded by mu
+	done  chan struct{} // nil until Done is called; guarded by mu
+	timer *time.Timer   // nil until Done is called; guarded by mu
+	stop  func() bool   // stops waiting for the parent, or nil; guarded by mu
+}
+
+// Within returns a context that ends with its parent, and after a while unless that is 0. The second result ends it, and must be called.
+func Within(parent context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if most == 0 {
+		return parent, func() {}
+	}
+	at := time.Now().Add(most)
+	if earlier, ok := parent.Deadline(); ok && earlier.Before(at) {
+		at = earlier
+	}
+	c := &Context{Context: parent, at: at}
+	return c, c.End
+}
+
+// Detached returns a context that ends at a time, whatever becomes of its parent, whose values it has. End must be called.
+func Detached(parent context.Context, at time.Time) *Context {
+	return &Context{Context: parent, at: at, detached: true}
+}
+
+// End ends it, if it has not ended.
+func (c *Context) End() { c.end(context.Canceled) }
+
+// Deadline implements context.Context.
+func (c *Context) Deadline() (time.Time, bool) { return c.at, true }
+
+// Done implements context.Context.
+func (c *Context) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done != nil {
+		return c.done
+	}
+	c.done = make(chan struct{})
+	if c.ended() != nil {
+		close(c.done)
+		return c.done
+	}
+	c.timer = time.AfterFunc(time.Until(c.at), func() { c.end(context.DeadlineExceeded) })
+	if !c.detached && c.Context.Done() != nil {
+		c.stop = context.AfterFunc(c.Context, func() { c.end(c.Context.Err()) })
+	}
+	return c.done
+}
+
+// Err implements context.Context.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil { // otherwise Done and Err change together
+		return c.ended()
+	}
+	return c.err
+}
+
+// ended returns why it has ended, or nil. It is called with mu locked, before Done has made a timer.
+func (c *Context) ended() error {
+	if c.err == nil && !c.detached {
+		c.err = c.Context.Err()
+	}
+	if c.err == nil && !time.Now().Before(c.at) {
+		c.err = context.DeadlineExceeded
+	}
+	return c.err
+}
+
+func (c *Context) end(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = why
+	if c.done == nil {
+		return
+	}
+	close(c.done)
+	c.timer.Stop()
+	if c.stop != nil {
+		c.stop()
+	}
+}
