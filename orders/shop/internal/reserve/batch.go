@@ -121,12 +121,12 @@ type Reply struct {
 	now               int64  // when the script ran, in ms
 }
 
-func (r *Reply) decode(list *redisscript.Reply) {
-	if r.Reply = list.Values(); r.Numeric() {
-		r.Word = "reserved"
+func (d *Reply) decode(list *redisscript.Reply) {
+	if d.Reply = list.Values(); d.Numeric() {
+		d.Word = "reserved"
 		return
 	}
-	r.Word, r.Free = r.Text(), int(r.Int())
+	d.Word, d.Free = d.Text(), int(d.Int())
 }
 
 // Holder decodes which order has the identity: r, if it was reserved just now, or an earlier one. If the earlier one is
