@@ -243,13 +243,14 @@ func (c *evidence) receipts(f *judge.Finding) {
 			leaves[hex.EncodeToString(leaf[:])] = true
 		}
 	}
-	c.each(func(v *visitor) bool { return !v.replaced && v.position() > 0 && v.position() <= c.drawn() }, func(v *visitor) {
+	drawn := func(v *visitor) bool { return !v.replaced && !v.missed && v.position() > 0 && v.position() <= c.drawn() }
+	c.each(drawn, func(v *visitor) {
 		var claims struct{ Leaf string }
 		_, rest, _ := strings.Cut(v.receipt, ".")
 		payload, _, _ := strings.Cut(rest, ".")
 		text, err := keyhash.Decode(base64.RawURLEncoding, payload)
-		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s is not in the list", v.receipt,
-			v.user)
+		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s (%s) is not in the list", v.receipt,
+			v.user, v.final)
 	})
 }
 

@@ -38,6 +38,7 @@ type visitor struct {
 	twice         int  // status of a second order
 	sniped        int  // status of an order without a turn
 	replaced      bool // by another place, after its turn lapsed
+	missed        bool // the end of its place was the first that it saw after the draw, so it has not asked for its receipt
 	final         string
 	ended         time.Time // when it received the final state
 	err           error
@@ -74,6 +75,7 @@ func (v *visitor) visit(ctx context.Context, api *caller, o Options, start *room
 			}
 		}
 		if err := v.act(ctx, api, o, path, header, &p); err != nil || v.final != "" {
+			v.missed = late
 			return err
 		}
 		if !v.reloads {
