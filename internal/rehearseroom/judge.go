@@ -243,7 +243,9 @@ func (c *evidence) receipts(f *judge.Finding) {
 			leaves[hex.EncodeToString(leaf[:])] = true
 		}
 	}
-	drawn := func(v *visitor) bool { return !v.replaced && !v.missed && v.position() > 0 && v.position() <= c.drawn() }
+	drawn := func(v *visitor) bool {
+		return !v.replaced && !v.missed && v.position() > 0 && v.position() <= c.drawn()
+	}
 	c.each(drawn, func(v *visitor) {
 		var claims struct{ Leaf string }
 		_, rest, _ := strings.Cut(v.receipt, ".")
