@@ -15,7 +15,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 	bans := append([]string{ours + "bans", ours + "internal/failure", ours + "internal/input", ours + "internal/netaddr", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
 	admission := append([]string{
 		ours + "admission", ours + "admission/rules", ours + "admission/store", ours + "admission/internal/algorithm",
-		ours + "admission/store/memorystore", ours + "admission/store/redisstore", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/dialects", ours + "internal/filewatch", ours + "internal/keyhash",
+		ours + "admission/store/memorystore", ours + "admission/store/redisstore", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/dialects", ours + "internal/filewatch", ours + "internal/keyhash", ours + "internal/lazydeadline",
 		ours + "internal/names", ours + "internal/periodic", ours + "internal/rulesfile", "github.com/goccy/go-yaml", "github.com/maypok86/otter/v2", "github.com/fsnotify/fsnotify",
 	}, bans...)
 	echo := []string{
