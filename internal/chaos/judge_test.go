@@ -145,16 +145,16 @@ func (c *cluster) rejected(ctx context.Context, h *judge.History, stops []judge.
 
 // slowest returns the longest time from a 202 until the buyer saw the order's next status.
 func slowest(h *judge.History) (longest time.Duration) {
-	told := make(map[string]time.Duration)
+	accepted := make(map[string]time.Duration)
 	for _, call := range h.Calls {
-		if at, ok := told[call.OrderID]; call.Outcome == judge.Admitted && (!ok || call.Ended < at) {
-			told[call.OrderID] = call.Ended
+		if at, ok := accepted[call.OrderID]; call.Outcome == judge.Admitted && (!ok || call.Ended < at) {
+			accepted[call.OrderID] = call.Ended
 		}
 	}
 	for _, s := range h.StatusReads {
-		if at, ok := told[s.OrderID]; ok && s.State != "accepted" {
+		if at, ok := accepted[s.OrderID]; ok && s.State != "accepted" {
 			longest = max(longest, s.Ended-at)
-			delete(told, s.OrderID)
+			delete(accepted, s.OrderID)
 		}
 	}
 	return longest
