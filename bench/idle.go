@@ -96,10 +96,13 @@ func (r *run) atRest(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
+	columns := append(restingKinds[:len(restingKinds):len(restingKinds)], counted...)
 	head := []string{"% of a core"}
-	head = append(append(head, restingKinds...), "Redis commands/s", "Postgres transactions/s")
-	for _, kind := range restingKinds {
-		head = append(head, kind+" waits/s")
+	for i, name := range columns {
+		if i >= len(restingKinds) {
+			name += "/s"
+		}
+		head = append(head, name)
 	}
 	tab := newTable(head...)
 	figures := map[string]map[string]float64{}
@@ -113,23 +116,17 @@ func (r *run) atRest(ctx context.Context) error {
 		}
 		figures[at.name] = found
 		cells := []string{at.name}
-		add := func(name string) {
+		for _, name := range columns {
 			cell := ""
 			if v, ok := found[name]; ok {
 				cell = one(v)
 			}
 			cells = append(cells, cell)
 		}
-		for _, name := range append(restingKinds[:len(restingKinds):len(restingKinds)], "commands", "transactions") {
-			add(name)
-		}
-		for _, kind := range restingKinds {
-			add(kind + " waits")
-		}
 		tab.add(cells...)
 	}
 	r.keep("idle", figures)
-	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale and what the name states; waits are voluntary context switches", r.size.idle))
+	r.print(tab, fmt.Sprintf("At rest for %v, with an open sale and what the name states; commands are Redis', also in scripts, transactions Postgres', waits voluntary context switches", r.size.idle))
 	return nil
 }
 
@@ -164,50 +161,27 @@ func (r *run) idleTurn(ctx context.Context, at *resting) (map[string]float64, er
 	return s.rest(ctx, r.size.idle, embedded)
 }
 
-// rest returns what the stack uses while nothing asks it: by kind of process the percentage of a core, and how often it waits in a
-// second; and commands and transactions in a second.
+// rest returns what the stack uses while nothing asks it: by kind of process the percentage of a core, and what is counted in a second.
 func (s *shop) rest(ctx context.Context, length time.Duration, embedded bool) (map[string]float64, error) {
-	if err := s.servers.ResetCommands(ctx); err != nil {
-		return nil, err
-	}
-	transactions, err := s.servers.Transactions(ctx)
+	before, err := s.usage(ctx)
 	if err != nil {
 		return nil, err
 	}
-	before, waited, start := s.meter(), s.waits(), time.Now()
+	start := time.Now()
 	if err := pause(ctx, length); err != nil {
 		return nil, err
 	}
-	after, waits, took := s.meter(), s.waits(), time.Since(start)
-	found := map[string]float64{}
+	took := time.Since(start).Seconds()
+	after, err := s.usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := after.per(took, before)
 	for _, name := range restingKinds {
-		found[name] = 100 * (after[name] - before[name]).Seconds() / took.Seconds()
-		found[name+" waits"] = float64(waits[name]-waited[name]) / took.Seconds()
+		found[name] = 100 * (after.cpu[name] - before.cpu[name]).Seconds() / took
 	}
 	if embedded {
 		return map[string]float64{"API": found["API"], "API waits": found["API waits"]}, nil
 	}
-	ended, err := s.servers.Transactions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found["transactions"] = float64(ended-transactions) / took.Seconds()
-	commands, err := s.servers.Commands(ctx)
-	for _, c := range commands {
-		found["commands"] += float64(c.Calls) / took.Seconds()
-	}
-	return found, err
-}
-
-// waits returns how often each kind of process has waited for something.
-func (s *shop) waits() map[string]int64 {
-	n := map[string]int64{}
-	for _, p := range s.APIs {
-		n["API"] += p.Waits()
-	}
-	for _, p := range s.Workers {
-		n["worker"] += p.Waits()
-	}
-	n["Redis"], n["Postgres"] = s.servers.Waits()
-	return n
+	return found, nil
 }

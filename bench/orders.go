@@ -59,6 +59,7 @@ type partLoad struct {
 	ConfirmedP99 time.Duration      `json:"confirmed_p99_ns"`
 	CPU          map[string]float64 `json:"cpu_us_per_order"` // by process
 	Sum          float64            `json:"cpu_us_per_order_sum"`
+	Counts       map[string]float64 `json:"counts_per_order"` // see usage
 }
 
 // orderTurn is one turn of one stack.
@@ -156,14 +157,22 @@ func (s *shop) part(ctx context.Context, length time.Duration, rate float64) (t 
 		accepted[id] = at
 		mu.Unlock()
 	}
-	before := s.meter()
+	before, err := s.usage(ctx)
+	if err != nil {
+		return t, err
+	}
 	res := c.Open(ctx, length, rate)
 	t.Offered, t.P50, t.P99, t.NotAccepted = rate, res.Quantile(50), res.Quantile(99), others(res)
 	n, err := s.all(ctx, res)
 	if err != nil {
 		return t, err
 	}
-	t.CPU, t.Sum, _ = s.meter().since(before, n)
+	after, err := s.usage(ctx)
+	if err != nil {
+		return t, err
+	}
+	t.CPU, t.Sum, _ = after.cpu.since(before.cpu, n)
+	t.Counts = after.per(float64(max(1, n)), before)
 	// Orders whose answer was lost may have been counted instead of accepted ones, so wait for the accepted ones.
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		delays, err := s.delays(ctx, accepted)
@@ -276,6 +285,9 @@ func (r *run) orderTables(turns [][]orderTurn) {
 			row(name+": CPU µs an order: "+process, whole, func(t orderTurn) float64 { return of(t).CPU[process] })
 		}
 		row(name+": CPU µs an order: sum", whole, func(t orderTurn) float64 { return of(t).Sum })
+		for _, count := range counted {
+			row(name+": "+count+" an order", one, func(t orderTurn) float64 { return of(t).Counts[count] })
+		}
 	}
 	row("half load: offered/s", whole, func(t orderTurn) float64 { return t.Half.Offered })
 	part("half load", func(t orderTurn) partLoad { return t.Half })

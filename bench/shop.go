@@ -138,6 +138,45 @@ func (m meter) since(before meter, n int64) (by map[string]float64, sum, generat
 	return by, sum, generator
 }
 
+// A usage is what a stack has used since it started: processor time, waits and Postgres' transactions by kind of process, and commands of Redis,
+// also those in scripts.
+type usage struct {
+	cpu    meter
+	counts map[string]int64 // "API waits" and so on, commands, transactions
+}
+
+func (s *shop) usage(ctx context.Context) (u usage, err error) {
+	u.counts = map[string]int64{}
+	for _, p := range s.APIs {
+		u.counts["API waits"] += p.Waits()
+	}
+	for _, p := range s.Workers {
+		u.counts["worker waits"] += p.Waits()
+	}
+	u.counts["Redis waits"], u.counts["Postgres waits"] = s.servers.Waits()
+	u.cpu = s.meter()
+	if u.counts["transactions"], err = s.servers.Transactions(ctx); err != nil {
+		return u, err
+	}
+	commands, err := s.servers.Commands(ctx)
+	for _, c := range commands {
+		u.counts["commands"] += c.Calls
+	}
+	return u, err
+}
+
+// per returns the counts since before, for each of n.
+func (u usage) per(n float64, before usage) map[string]float64 {
+	each := map[string]float64{}
+	for name, count := range u.counts {
+		each[name] = float64(count-before.counts[name]) / n
+	}
+	return each
+}
+
+// counted are the counts of a usage, in the order of the tables.
+var counted = []string{"commands", "transactions", "API waits", "worker waits", "Redis waits", "Postgres waits"}
+
 // all waits until a crowd's orders are committed, and returns their number.
 func (s *shop) all(ctx context.Context, res *crowd.Result) (n int64, err error) {
 	before := s.orders

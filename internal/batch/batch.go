@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 )
 
 // MaxWaiting is how many calls may wait.
@@ -40,12 +41,16 @@ type Batcher[In, Out any] struct {
 	weight   func(In) int
 	heaviest int // sum of the weights in a batch; used with weight
 	run      func(ctx context.Context, take func() []*Call[In, Out])
+	rest     time.Duration
+	enough   int // so many calls do not rest
 
 	mu       sync.Mutex
 	waiting  []*Call[In, Out] // guarded by mu
 	underWay int              // guarded by mu
 	filling  bool             // one of those under way has not taken its calls, guarded by mu
-	idle     sync.Cond        // on mu: no batch is under way
+	began    time.Time        // when the latest batch began, guarded by mu; used with rest
+	resting  bool             // a batch begins after the rest, guarded by mu
+	idle     sync.Cond        // on mu: no batch is under way, and none rests
 }
 
 // New returns a batcher that runs up to most calls in a batch and up to atOnce batches at a time. The context of run never ends, because
@@ -71,6 +76,13 @@ func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take f
 // own. Call it before the first Do. It returns b.
 func (b *Batcher[In, Out]) Weigh(heaviest int, weight func(In) int) *Batcher[In, Out] {
 	b.heaviest, b.weight = heaviest, weight
+	return b
+}
+
+// Rest makes batches begin at least rest after one another, so that fewer batches have the same calls; a batch of enough calls does not wait,
+// nor does the first after a pause. A call waits up to rest longer. Call it before the first Do. It returns b.
+func (b *Batcher[In, Out]) Rest(rest time.Duration, enough int) *Batcher[In, Out] {
+	b.rest, b.enough = rest, enough
 	return b
 }
 
@@ -111,7 +123,7 @@ func (b *Batcher[In, Out]) Post(in In, then func(Out, error)) {
 func (b *Batcher[In, Out]) Wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.underWay > 0 {
+	for b.underWay > 0 || b.resting {
 		b.idle.Wait()
 	}
 }
@@ -132,12 +144,43 @@ func (b *Batcher[In, Out]) add(c *Call[In, Out], most int) bool {
 
 // begin reports whether the caller has to run a batch now, which counts as under way then. The caller holds mu.
 func (b *Batcher[In, Out]) begin() bool {
-	if b.filling || b.underWay == b.atOnce || len(b.waiting) == 0 {
+	if b.filling || b.underWay == b.atOnce || len(b.waiting) == 0 || b.rests() {
 		return false
 	}
 	b.filling = true
 	b.underWay++
 	return true
+}
+
+// rests reports whether the next batch has to wait for the rest after the latest. The caller holds mu.
+func (b *Batcher[In, Out]) rests() bool {
+	if b.rest == 0 {
+		return false
+	}
+	now := time.Now()
+	if left := b.rest - now.Sub(b.began); left > 0 && len(b.waiting) < b.enough {
+		if !b.resting {
+			b.resting = true
+			time.AfterFunc(left, b.rested)
+		}
+		return true
+	}
+	b.began = now
+	return false
+}
+
+// rested begins the batch that waited for a rest to end, unless it has begun since.
+func (b *Batcher[In, Out]) rested() {
+	b.mu.Lock()
+	b.resting = false
+	begun := b.begin()
+	if b.underWay == 0 && !b.resting {
+		b.idle.Broadcast()
+	}
+	b.mu.Unlock()
+	if begun {
+		b.work()
+	}
 }
 
 // work runs a batch that has begun, and then further ones, until no call waits for it.
@@ -201,7 +244,7 @@ func (b *Batcher[In, Out]) end() bool {
 	defer b.mu.Unlock()
 	b.underWay--
 	again := b.begin()
-	if b.underWay == 0 {
+	if b.underWay == 0 && !b.resting {
 		b.idle.Broadcast()
 	}
 	return again
