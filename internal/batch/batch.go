@@ -14,6 +14,10 @@ import (
 // MaxWaiting is how many calls may wait.
 const MaxWaiting = 16384
 
+// linger is how long a goroutine waits for its next batch. The stack of a new one has to grow first, which takes a tenth of the time of a
+// batch of one call.
+const linger = 100 * time.Millisecond
+
 var (
 	// ErrNotRun means that a call was not in any batch.
 	ErrNotRun = errors.New("batch: the call did not run")
@@ -34,12 +38,14 @@ type Call[In, Out any] struct {
 }
 
 // A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a
-// batch has taken its calls are in it. Nothing runs between calls. Make it with New or NewLate; it is safe for concurrent use.
+// batch has taken its calls are in it. Nothing runs between calls; a goroutine waits for the next for up to 100 ms. Make it with New or
+// NewLate; it is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	most     int // calls in a batch
 	atOnce   int // batches under way
 	weight   func(In) int
-	heaviest int // sum of the weights in a batch; used with weight
+	heaviest int           // sum of the weights in a batch; used with weight
+	more     chan struct{} // one for each batch that a spare goroutine has to run
 	run      func(ctx context.Context, take func() []*Call[In, Out])
 	rest     time.Duration
 	enough   int // so many calls do not rest
@@ -48,6 +54,7 @@ type Batcher[In, Out any] struct {
 	waiting  []*Call[In, Out] // guarded by mu
 	underWay int              // guarded by mu
 	filling  bool             // one of those under way has not taken its calls, guarded by mu
+	spare    int              // goroutines that wait for a batch, guarded by mu
 	began    time.Time        // when the latest batch began, guarded by mu; used with rest
 	resting  bool             // a batch begins after the rest, guarded by mu
 	idle     sync.Cond        // on mu: no batch is under way, and none rests
@@ -67,7 +74,7 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 // the same batch. Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take
 // returns the same calls each time, or none if all were given up. Calls that run does not take end with ErrNotRun.
 func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
-	b := &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
+	b := &Batcher[In, Out]{most: most, atOnce: atOnce, run: run, more: make(chan struct{}, atOnce)}
 	b.idle.L = &b.mu
 	return b
 }
@@ -136,10 +143,20 @@ func (b *Batcher[In, Out]) add(c *Call[In, Out], most int) bool {
 		return false
 	}
 	b.waiting = append(b.waiting, c)
-	if b.begin() {
+	b.start()
+	return true
+}
+
+// start runs a batch in a goroutine, if one has to be run now. The caller holds mu.
+func (b *Batcher[In, Out]) start() {
+	switch {
+	case !b.begin():
+	case b.spare > 0:
+		b.spare--
+		b.more <- struct{}{}
+	default:
 		go b.work()
 	}
-	return true
 }
 
 // begin reports whether the caller has to run a batch now, which counts as under way then. The caller holds mu.
@@ -172,20 +189,15 @@ func (b *Batcher[In, Out]) rests() bool {
 // rested begins the batch that waited for a rest to end, unless it has begun since.
 func (b *Batcher[In, Out]) rested() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.resting = false
-	begun := b.begin()
-	if b.underWay == 0 && !b.resting {
-		b.idle.Broadcast()
-	}
-	b.mu.Unlock()
-	if begun {
-		b.work()
-	}
+	b.start()
+	b.ended()
 }
 
-// work runs a batch that has begun, and then further ones, until no call waits for it.
+// work runs a batch that has begun, and then further ones, until none has begun for a while.
 func (b *Batcher[In, Out]) work() {
-	for again := true; again; again = b.end() {
+	for again := true; again; again = b.another() {
 		taken := false
 		take := sync.OnceValue(func() []*Call[In, Out] {
 			taken = true
@@ -199,6 +211,29 @@ func (b *Batcher[In, Out]) work() {
 			}
 			c.end()
 		}
+	}
+}
+
+// another ends a batch, and reports whether the caller has to run another one.
+func (b *Batcher[In, Out]) another() bool {
+	if b.end() {
+		return true
+	}
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	select {
+	case <-b.more:
+		return true
+	case <-timer.C:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.more:
+		return true
+	default:
+		b.spare--
+		return false
 	}
 }
 
@@ -232,20 +267,26 @@ func (b *Batcher[In, Out]) take() (calls []*Call[In, Out]) {
 		}
 	}
 	b.filling = false
-	if b.begin() {
-		go b.work()
-	}
+	b.start()
 	return calls
 }
 
-// end ends a batch, and reports whether the caller has to run another one.
+// end ends a batch. It reports whether the caller has to run another one now; otherwise its goroutine is spare.
 func (b *Batcher[In, Out]) end() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.underWay--
 	again := b.begin()
+	if !again {
+		b.spare++
+	}
+	b.ended()
+	return again
+}
+
+// ended wakes those who wait for the end of all batches. The caller holds mu.
+func (b *Batcher[In, Out]) ended() {
 	if b.underWay == 0 && !b.resting {
 		b.idle.Broadcast()
 	}
-	return again
 }

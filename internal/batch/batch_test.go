@@ -7,9 +7,19 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/batch"
 )
+
+// bubble runs f in a bubble, whose goroutines have to end with it: those that wait for a batch do after a moment.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Second)
+		f(t)
+	})
+}
 
 // held is a batcher of sums of 1, whose batches wait for release.
 func held(most, atOnce int) (b *batch.Batcher[int, int], sizes func() []int, release func()) {
@@ -31,7 +41,7 @@ func held(most, atOnce int) (b *batch.Batcher[int, int], sizes func() []int, rel
 }
 
 func TestCallsThatWaitShareBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b, sizes, release := held(10, 2)
 		for i := range 2 + 25 {
 			go func() {
@@ -51,7 +61,7 @@ func TestCallsThatWaitShareBatches(t *testing.T) {
 
 // Weights bound a batch like the number of its calls does, in the order of the calls. One that is too heavy runs alone.
 func TestABatchIsBoundedByWeight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var batches [][]int // guarded by synctest.Wait
 		open := make(chan struct{})
 		b := batch.New(3, 1, func(_ context.Context, calls []*batch.Call[int, int]) {
@@ -82,7 +92,7 @@ func TestABatchIsBoundedByWeight(t *testing.T) {
 
 // A batch that waits for a lock, for example, also runs the calls that arrive meanwhile, and only one batch waits so.
 func TestCallsThatArriveWhileABatchWaitsAreInIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		ready, end := make(chan struct{}), make(chan struct{})
 		var runs int
 		var sizes []int // guarded by synctest.Wait, like runs
@@ -132,7 +142,7 @@ func TestCallsThatArriveWhileABatchWaitsAreInIt(t *testing.T) {
 
 // Posted calls are in batches like others, in their order, and none is refused.
 func TestPostedCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b, sizes, release := held(batch.MaxWaiting, 1)
 		var results []int // guarded by synctest.Wait
 		for i := range 1 + batch.MaxWaiting + 1 {
@@ -169,7 +179,7 @@ func TestCallsThatAreNotTakenFail(t *testing.T) {
 }
 
 func TestACallThatIsGivenUpDoesNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b, sizes, release := held(10, 1)
 		go func() { _, _ = b.Do(t.Context(), 0) }()
 		synctest.Wait()
@@ -190,7 +200,7 @@ func TestACallThatIsGivenUpDoesNotRun(t *testing.T) {
 }
 
 func TestACallThatIsGivenUpLaterRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b, sizes, release := held(10, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		given := make(chan error)
@@ -209,7 +219,7 @@ func TestACallThatIsGivenUpLaterRuns(t *testing.T) {
 }
 
 func TestTooManyCallsAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b, _, release := held(batch.MaxWaiting, 1)
 		for i := range 1 + batch.MaxWaiting {
 			go func() {

@@ -201,11 +201,20 @@ func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []ord
 	return replies, nil
 }
 
+// directMost is how many scripts of a process may each have a connection. Those of further items share round trips, which costs a script that
+// is alone more than it saves.
+const directMost = 2
+
 // runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
 // Orders from before a recovery need none: the caller commits them next.
 func (rs *Reserver) runReserveScript(ctx context.Context, mode Mode, keys []string, args []any) (redisscript.Reply, error) {
 	if rs.replicas == nil || mode != ModeNew && mode != modeRepeat {
-		r := lua.Reserve.Run(ctx, rs.Batched, keys, args...)
+		rdb := rs.Base
+		if rs.scripts.Add(1) > directMost {
+			rdb = rs.Batched
+		}
+		defer rs.scripts.Add(-1)
+		r := lua.Reserve.Run(ctx, rdb, keys, args...)
 		return r, r.Err()
 	}
 	args[1] = "kept"

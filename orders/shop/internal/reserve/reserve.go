@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -46,6 +47,7 @@ type Reserver struct {
 	reader     *reading.Reader
 	enqueuer   *queue.Enqueuer
 	replicas   *replica.Waiter // for reservations that wait for a replica; nil when none does
+	scripts    atomic.Int32    // reserve scripts under way
 }
 
 // New returns the part. replicas is nil unless reservations have to be in a replica.
