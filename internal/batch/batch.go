@@ -48,7 +48,7 @@ type Batcher[In, Out any] struct {
 	more     chan struct{} // one for each batch that a spare goroutine has to run
 	run      func(ctx context.Context, take func() []*Call[In, Out])
 	rest     time.Duration
-	enough   int // so many calls do not rest
+	enough   int // calls that do not wait for the end of a rest
 
 	mu       sync.Mutex
 	waiting  []*Call[In, Out] // guarded by mu
@@ -56,6 +56,7 @@ type Batcher[In, Out any] struct {
 	filling  bool             // one of those under way has not taken its calls, guarded by mu
 	spare    int              // goroutines that wait for a batch, guarded by mu
 	began    time.Time        // when the latest batch began, guarded by mu; used with rest
+	pace     Pace             // guarded by mu; used with rest
 	resting  bool             // a batch begins after the rest, guarded by mu
 	idle     sync.Cond        // on mu: no batch is under way, and none rests
 }
@@ -86,8 +87,8 @@ func (b *Batcher[In, Out]) Weigh(heaviest int, weight func(In) int) *Batcher[In,
 	return b
 }
 
-// Rest makes batches begin at least rest after one another, so that fewer batches have the same calls; a batch of enough calls does not wait,
-// nor does the first after a pause. A call waits up to rest longer. Call it before the first Do. It returns b.
+// Rest makes batches begin at least rest after one another while that pays, see Pace: fewer batches then run the same calls. A batch of
+// enough calls does not wait, nor does the first after a pause. A call waits up to rest longer. Call it before the first Do. It returns b.
 func (b *Batcher[In, Out]) Rest(rest time.Duration, enough int) *Batcher[In, Out] {
 	b.rest, b.enough = rest, enough
 	return b
@@ -175,7 +176,7 @@ func (b *Batcher[In, Out]) rests() bool {
 		return false
 	}
 	now := time.Now()
-	if left := b.rest - now.Sub(b.began); left > 0 && len(b.waiting) < b.enough {
+	if left := b.rest - now.Sub(b.began); left > 0 && len(b.waiting) < b.enough && b.pace.Pays(b.rest) {
 		if !b.resting {
 			b.resting = true
 			time.AfterFunc(left, b.rested)
@@ -267,6 +268,9 @@ func (b *Batcher[In, Out]) take() (calls []*Call[In, Out]) {
 		}
 	}
 	b.filling = false
+	if b.rest > 0 {
+		b.pace.Add(len(calls), time.Now())
+	}
 	b.start()
 	return calls
 }

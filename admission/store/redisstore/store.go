@@ -18,6 +18,8 @@ const (
 	batchSize  = 96  // calls in one script: take Redis half a millisecond
 	maxWindows = 256 // windows of all calls in one script, unless one call has more; Redis does nothing else meanwhile
 	maxSenders = 3   // concurrent scripts: the next ones are packed while Redis works
+	rest       = time.Millisecond
+	enough     = 16 // calls that do not wait for the end of a rest
 )
 
 // A Store keeps counts in Redis 6.2 or newer. Make it with New; it is safe for concurrent use.
@@ -44,7 +46,7 @@ func New(rdb redisscript.Client) *Store {
 	// Batches are shared already, so a pipeline adds nothing, and the scripts of bans would hold up the orders that share it.
 	rdb = redisscript.Unwrap(rdb)
 	s := &Store{rdb: rdb, bans: bans.NewRedisStore(rdb)}
-	s.batches = batch.New(batchSize, maxSenders, s.run).Weigh(maxWindows, func(c store.Call) int { return len(c.Tallies) })
+	s.batches = batch.New(batchSize, maxSenders, s.run).Weigh(maxWindows, func(c store.Call) int { return len(c.Tallies) }).Rest(rest, enough)
 	return s
 }
 

@@ -60,8 +60,9 @@ type itemState struct {
 }
 
 const (
-	reserveMax    = 32 // orders of one script, which blocks its server for about a millisecond
-	scriptsAtOnce = 2  // per item
+	reserveMax    = 32               // orders of one script, which blocks its server for about a millisecond
+	scriptsAtOnce = 2                // per item
+	scriptRest    = time.Millisecond // between scripts of an item
 )
 
 // A Request is an order on its way to Redis. Those of one item and mode share a script, since the fixed cost of a script is as
@@ -79,7 +80,7 @@ type Decision struct {
 
 func newBatcher() *batch.Batcher[Request, Decision] {
 	return batch.New(reserveMax, scriptsAtOnce,
-		func(ctx context.Context, calls []*batch.Call[Request, Decision]) { calls[0].In.Run(ctx, calls) })
+		func(ctx context.Context, calls []*batch.Call[Request, Decision]) { calls[0].In.Run(ctx, calls) }).Rest(scriptRest, reserveMax/2)
 }
 
 // snapshot is a snapshot of an item's state in Redis.

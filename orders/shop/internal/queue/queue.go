@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/tasks"
@@ -22,9 +23,9 @@ const TaskType = "orders:commit"
 const TaskMax = 500 // orders of a task
 
 // gatherFor is how long a process rests after each task, while the orders of the next one arrive: a task costs as much CPU time as
-// several orders. An order that arrives after a rest does not wait. The others are committed up to so much later, which is little
-// beside the time to their commit.
-const gatherFor = 3 * time.Millisecond
+// several orders. An order that arrives after a rest does not wait, and there is none while orders come too seldom for it to pay. The
+// others are committed up to so much later, which is little beside the time to their commit.
+const gatherFor = 5 * time.Millisecond
 
 // enqueueTimeout is for one attempt, of two.
 const enqueueTimeout = time.Second
@@ -62,31 +63,38 @@ func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
 // Enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent, and
 // during the rest after it, form the next.
 func (e *Enqueuer) Enqueue(ctx context.Context) error {
-	rest := time.NewTimer(0)
-	defer rest.Stop()
+	var (
+		pace batch.Pace
+		rest time.Time // until then
+	)
 	for {
-		var batch []Offered
+		var list []Offered
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case o := <-e.offers:
-			batch = append(batch, o)
+			list = append(list, o)
 		}
-		select {
-		case <-ctx.Done(): // the outbox has the orders
-			return ctx.Err()
-		case <-rest.C:
+		if left := time.Until(rest); left > 0 {
+			select {
+			case <-ctx.Done(): // the outbox has the orders
+				return ctx.Err()
+			case <-time.After(left):
+			}
 		}
-		for more := true; more && len(batch) < TaskMax; {
+		for more := true; more && len(list) < TaskMax; {
 			select {
 			case o := <-e.offers:
-				batch = append(batch, o)
+				list = append(list, o)
 			default:
 				more = false
 			}
 		}
-		e.EnqueueTask(ctx, batch)
-		rest.Reset(gatherFor)
+		e.EnqueueTask(ctx, list)
+		now := time.Now()
+		if pace.Add(len(list), now); pace.Pays(gatherFor) {
+			rest = now.Add(gatherFor)
+		}
 	}
 }
 
