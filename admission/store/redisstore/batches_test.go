@@ -68,6 +68,7 @@ func aCall(key string) store.Call {
 // nothing goes on running when nobody asks.
 func busy(t *testing.T) (*Store, *heldClient) {
 	t.Helper()
+	t.Cleanup(func() { time.Sleep(time.Second) }) // until no goroutine waits for a batch
 	client := &heldClient{held: make(chan struct{})}
 	store := New(client)
 	for range maxSenders {
