@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -47,10 +49,22 @@ func (p *Process) reportDropped(ctx context.Context) error {
 	})
 }
 
+// gcPercent is GOGC where a limit bounds the memory, unless the environment sets it: the heap grows to five times what is in use before it
+// is collected, but not beyond the limit.
+const gcPercent = 400
+
+// boundMemory sets Go's memory limit to nine tenths of the container's, unless GOMEMLIMIT sets it, and how often memory is collected.
+func boundMemory() {
+	_, _ = memlimit.Set() // fails where there are no containers
+	if _, set := os.LookupEnv("GOGC"); !set && debug.SetMemoryLimit(-1) < math.MaxInt64 {
+		debug.SetGCPercent(gcPercent)
+	}
+}
+
 // Main runs a program until it ends or receives SIGINT or SIGTERM, and returns its exit status: 0, also after a signal, or 1
 // with the error on stderr, or the result of the error's method ExitStatus() int. A second signal kills the program.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
-	_, _ = memlimit.Set() // nine tenths of the container's, unless GOMEMLIMIT is set; fails where there are no containers
+	boundMemory()
 	redis.SetLogger(discard{})
 	otel.SetErrorHandler(discard{})
 	ctx, end := context.WithCancelCause(context.Background())

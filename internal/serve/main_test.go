@@ -3,9 +3,12 @@ package serve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,5 +97,25 @@ func TestAProgramEndsThoughNobodyReadsItsLog(t *testing.T) {
 	}
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestMemoryIsCollectedLessOftenWhereItIsBounded runs itself as a program, which exits with the percentage by which its heap grows.
+func TestMemoryIsCollectedLessOftenWhereItIsBounded(t *testing.T) {
+	const is = "TEST_MAIN_GC"
+	if _, isProgram := os.LookupEnv(is); isProgram {
+		os.Exit(serve.Main(func(_ context.Context, _ []string, _ func(string) string, stdout, _ io.Writer) error {
+			_, err := fmt.Fprint(stdout, debug.SetGCPercent(100))
+			return err
+		}))
+	}
+	for _, tt := range []struct{ env, want string }{{"GOMEMLIMIT=1GiB", "400"}, {"GOMEMLIMIT=1GiB GOGC=50", "50"}, {"GOMEMLIMIT=off", "100"}} {
+		program := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+		program.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+			return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")
+		}), append(strings.Fields(tt.env), is+"=1")...)
+		if out, err := program.Output(); err != nil || string(out) != tt.want {
+			t.Errorf("%s: %s, %v, want %s", tt.env, out, err, tt.want)
+		}
 	}
 }
