@@ -3,6 +3,7 @@ package batch_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -237,5 +238,96 @@ func TestTooManyCallsAreRefused(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
+	})
+}
+
+// While calls come often, batches begin a rest after one another, and calls that arrive in it share one. A full batch does not wait.
+func TestBatchesRestWhileItPays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const rest, enough = 10 * time.Millisecond, 8
+		var sizes []int // guarded by synctest.Wait
+		var began []time.Time
+		b := batch.New(enough, 1, func(_ context.Context, calls []*batch.Call[int, int]) {
+			sizes, began = append(sizes, len(calls)), append(began, time.Now())
+		}).Rest(rest, enough)
+		call := func(n int) {
+			for range n {
+				b.Post(0, nil)
+			}
+			synctest.Wait()
+		}
+		pace := func(apart time.Duration, n int) (mean float64) {
+			sizes, began = nil, nil
+			for range n {
+				call(1)
+				time.Sleep(apart)
+			}
+			b.Wait()
+			return float64(n) / float64(len(sizes))
+		}
+		if mean := pace(11*time.Millisecond, 100); mean != 1 {
+			t.Errorf("%v calls a batch though a rest has one at most, want 1", mean)
+		}
+		time.Sleep(time.Second)
+		if mean := pace(2*time.Millisecond, 1000); mean < 4 || mean > 6 {
+			t.Errorf("%v calls a batch, with a call each 2 ms and a rest of 10 ms, want 5", mean)
+		}
+		for i := 20; i < len(began); i++ {
+			if apart := began[i].Sub(began[i-1]); apart < rest {
+				t.Fatalf("two batches began %v after one another", apart)
+			}
+		}
+		sizes = nil
+		if call(enough - 1); len(sizes) != 0 {
+			t.Errorf("batches of %v began in a rest", sizes)
+		}
+		if call(1); !slices.Equal(sizes, []int{enough}) {
+			t.Errorf("batches of %v, want one that is full", sizes)
+		}
+		time.Sleep(time.Second)
+		if call(1); len(sizes) != 2 {
+			t.Error("the first call after a pause waits")
+		}
+	})
+}
+
+// Wait also waits for a batch whose rest has not ended.
+func TestWaitForARest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := 0 // guarded by b.Wait
+		b := batch.New(10, 1, func(_ context.Context, calls []*batch.Call[int, int]) { n += len(calls) }).Rest(50*time.Millisecond, 10)
+		for range 3 {
+			b.Post(0, nil)
+			synctest.Wait()
+			b.Post(0, nil)
+		}
+		if b.Wait(); n != 6 {
+			t.Errorf("%d calls ran, want 6", n)
+		}
+	})
+}
+
+// A goroutine that waits for its next batch runs it, and ends when none comes.
+func TestGoroutinesOfBatchesLinger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		b := batch.New(1, 2, func(context.Context, []*batch.Call[int, int]) { time.Sleep(time.Millisecond) })
+		for range 10 {
+			for range 4 {
+				b.Post(0, nil)
+			}
+			b.Wait()
+			synctest.Wait()
+			if n := runtime.NumGoroutine() - before; n > 2 {
+				t.Fatalf("%d goroutines for two batches at a time", n)
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n != 2 {
+			t.Errorf("%d goroutines wait for a batch, want 2", n)
+		}
+		time.Sleep(time.Second)
+		if n := runtime.NumGoroutine() - before; n != 0 {
+			t.Errorf("%d goroutines are left", n)
+		}
 	})
 }
