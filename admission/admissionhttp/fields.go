@@ -18,7 +18,8 @@ import (
 // is longer than usual. All durations are whole seconds, rounded up. Retry-After is never earlier than any t; it is missing where waiting
 // does not help.
 func WriteFields(header http.Header, d *admission.Decision) {
-	var policy, limit []byte
+	var memory [2][128]byte // enough for most
+	policy, limit := memory[0][:0], memory[1][:0]
 	wait := seconds(d.RetryAfter)
 	for i := range d.Rules {
 		v := &d.Rules[i]
@@ -45,9 +46,9 @@ func WriteFields(header http.Header, d *admission.Decision) {
 			limit = parameter(limit, ";t=", seconds(reset))
 		}
 	}
-	if policy != nil {
-		header["Ratelimit-Policy"] = []string{string(policy)}
-		header["Ratelimit"] = []string{string(limit)}
+	if len(policy) > 0 {
+		values := [...]string{string(policy), string(limit)}
+		header["Ratelimit-Policy"], header["Ratelimit"] = values[:1:1], values[1:]
 	}
 	if !d.Admitted && d.RetryAfter > 0 {
 		header["Retry-After"] = []string{strconv.FormatInt(wait, 10)}
@@ -56,7 +57,7 @@ func WriteFields(header http.Header, d *admission.Decision) {
 
 // item appends the start of a list member. A rule's name needs no escaping in a quoted string.
 func item(list []byte, rule string) []byte {
-	if list != nil {
+	if len(list) > 0 {
 		list = append(list, ", "...)
 	}
 	list = append(list, '"')

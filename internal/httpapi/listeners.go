@@ -21,8 +21,17 @@ import (
 func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 	e := echo.New()
 	e.HTTPErrorHandler = func(err error, c echo.Context) { a.errors.Fail(c, err) }
-	e.Use(steps...)
+	e.Use(chain(steps))
 	return e
+}
+
+// chain joins steps that end with the handler of the route. Echo itself would join them for each request.
+func chain(steps []echo.MiddlewareFunc) echo.MiddlewareFunc {
+	joined := func(c echo.Context) error { return c.Handler()(c) }
+	for _, step := range slices.Backward(steps) {
+		joined = step(joined)
+	}
+	return func(echo.HandlerFunc) echo.HandlerFunc { return joined }
 }
 
 // huma registers operations on e. The API uses only JSON; package apidocs serves the documentation.

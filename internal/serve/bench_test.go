@@ -3,11 +3,17 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,7 +60,8 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 			b.SetParallelism(16)
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				if err := refused(s.addr, pb.Next); err != nil {
+				request := []byte(order)
+				if err := send(s.addr, pb.Next, func() []byte { return request }, "409"); err != nil {
 					b.Error(err)
 				}
 			})
@@ -98,8 +105,8 @@ func exchange(b *testing.B, addr string) (*http.Response, []byte) {
 	return resp, body
 }
 
-// refused sends orders over one connection, one after the other, while more returns true. Each must be answered with 409.
-func refused(addr string, more func() bool) error {
+// send sends orders over one connection, one after the other, while more returns true. Each must be answered with status.
+func send(addr string, more func() bool, request func() []byte, status string) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return err
@@ -108,9 +115,9 @@ func refused(addr string, more func() bool) error {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
-	request, buffer := []byte(order), make([]byte, 4096)
+	buffer := make([]byte, 4096)
 	for more() {
-		if _, err := conn.Write(request); err != nil {
+		if _, err := conn.Write(request()); err != nil {
 			return err
 		}
 		n := 0
@@ -121,9 +128,53 @@ func refused(addr string, more func() bool) error {
 			}
 			n += m
 		}
-		if !bytes.HasPrefix(buffer[:n], []byte("HTTP/1.1 409 ")) {
-			return fmt.Errorf("refused with %s", buffer[:n])
+		if string(buffer[len("HTTP/1.1 "):][:len(status)]) != status {
+			return fmt.Errorf("answered with %s", buffer[:n])
 		}
 	}
 	return nil
+}
+
+// mostAllocations is how many allocations of an API an accepted order may have, with its shares of tasks and notifications, and with what the
+// process does besides.
+const mostAllocations = 130
+
+// BenchmarkAcceptedLoopback measures new orders of new buyers over keep-alive connections, up to their 202, and what the whole API process
+// allocates for one, while a worker, another process, commits them. It fails if that is more than mostAllocations.
+func BenchmarkAcceptedLoopback(b *testing.B) {
+	env := environment(testenv.Redis(b), databases.Postgres(b))
+	api := startAPI(b, env)
+	var vars []string
+	for _, name := range []string{"REDIS_URL", "DATABASE_URL", "NAMESPACE", "SECRET", "WORKER_LISTEN"} {
+		vars = append(vars, name+"="+env(name))
+	}
+	servetest.Exec(b, filepath.Join(testenv.Programs(b), "worker"), vars...)
+	openShop(b, api, 10_000_000)
+	var buyer atomic.Uint64
+	b.ReportAllocs()
+	b.SetParallelism(16)
+	b.ResetTimer()
+	before := allocations()
+	b.RunParallel(func(pb *testing.PB) {
+		request := []byte(strings.Replace(order, "ada", "0000000000000000", 1))
+		user := request[bytes.Index(request, []byte("0000000000000000")):][:16]
+		if err := send(api.Addr("public"), pb.Next, func() []byte {
+			var id [8]byte
+			binary.BigEndian.PutUint64(id[:], buyer.Add(1))
+			hex.Encode(user, id[:])
+			return request
+		}, "202"); err != nil {
+			b.Error(err)
+		}
+	})
+	if each := float64(allocations()-before) / float64(b.N); b.N > 1000 && each > mostAllocations {
+		b.Errorf("%.1f allocations an order, want %d at most", each, mostAllocations)
+	}
+}
+
+// allocations returns how often this process has allocated memory.
+func allocations() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
