@@ -14,8 +14,7 @@ import (
 // MaxWaiting is how many calls may wait.
 const MaxWaiting = 16384
 
-// linger is how long a goroutine waits for its next batch. The stack of a new one has to grow first, which takes a tenth of the time of a
-// batch of one call.
+// linger is how long a goroutine waits for its next batch, because the stack of a new one would have to grow first.
 const linger = 100 * time.Millisecond
 
 var (
@@ -37,9 +36,9 @@ type Call[In, Out any] struct {
 	then  func(Out, error) // of Post
 }
 
-// A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a
-// batch has taken its calls are in it. Nothing runs between calls; a goroutine waits for the next for up to 100 ms. Make it with New or
-// NewLate; it is safe for concurrent use.
+// A Batcher runs calls in batches. A call runs at once, unless as many batches as may are under way or Rest lets it wait; those that arrive
+// before a batch has taken its calls are in it. Up to as many goroutines as batches at a time wait for 100 ms for the next one; else nothing
+// runs between calls. Make it with New or NewLate; it is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	most     int // calls in a batch
 	atOnce   int // batches under way
@@ -55,7 +54,8 @@ type Batcher[In, Out any] struct {
 	underWay int              // guarded by mu
 	filling  bool             // one of those under way has not taken its calls, guarded by mu
 	spare    int              // goroutines that wait for a batch, guarded by mu
-	began    time.Time        // when the latest batch began, guarded by mu; used with rest
+	latest   time.Time        // when a batch began, guarded by mu; used with rest
+	full     bool             // the latest batch left calls, guarded by mu; used with rest
 	pace     Pace             // guarded by mu; used with rest
 	resting  bool             // a batch begins after the rest, guarded by mu
 	idle     sync.Cond        // on mu: no batch is under way, and none rests
@@ -88,7 +88,8 @@ func (b *Batcher[In, Out]) Weigh(heaviest int, weight func(In) int) *Batcher[In,
 }
 
 // Rest makes batches begin at least rest after one another while that pays, see Pace: fewer batches then run the same calls. A batch of
-// enough calls does not wait, nor does the first after a pause. A call waits up to rest longer. Call it before the first Do. It returns b.
+// enough calls does not wait, nor does one of calls that the batch before had no room for, nor the first after a pause. So a call waits up to
+// rest longer. Call it before the first Do. It returns b.
 func (b *Batcher[In, Out]) Rest(rest time.Duration, enough int) *Batcher[In, Out] {
 	b.rest, b.enough = rest, enough
 	return b
@@ -127,7 +128,7 @@ func (b *Batcher[In, Out]) Post(in In, then func(Out, error)) {
 	b.add(&Call[In, Out]{In: in, ctx: context.Background(), then: then}, math.MaxInt)
 }
 
-// Wait waits until no batch is under way.
+// Wait waits until no batch is under way, and none waits for the end of a rest.
 func (b *Batcher[In, Out]) Wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,38 +163,40 @@ func (b *Batcher[In, Out]) start() {
 
 // begin reports whether the caller has to run a batch now, which counts as under way then. The caller holds mu.
 func (b *Batcher[In, Out]) begin() bool {
-	if b.filling || b.underWay == b.atOnce || len(b.waiting) == 0 || b.rests() {
+	if b.filling || b.underWay == b.atOnce || len(b.waiting) == 0 {
 		return false
+	}
+	if b.rest > 0 {
+		now := time.Now()
+		if left := b.restLeft(now); left > 0 {
+			if !b.resting {
+				b.resting = true
+				time.AfterFunc(left, b.afterRest)
+			}
+			return false
+		}
+		b.latest = now
 	}
 	b.filling = true
 	b.underWay++
 	return true
 }
 
-// rests reports whether the next batch has to wait for the rest after the latest. The caller holds mu.
-func (b *Batcher[In, Out]) rests() bool {
-	if b.rest == 0 {
-		return false
+// restLeft returns how long the next batch has to wait for the rest after the latest. The caller holds mu.
+func (b *Batcher[In, Out]) restLeft(now time.Time) time.Duration {
+	if left := b.rest - now.Sub(b.latest); left > 0 && !b.full && len(b.waiting) < b.enough && b.pace.Pays(b.rest, now) {
+		return left
 	}
-	now := time.Now()
-	if left := b.rest - now.Sub(b.began); left > 0 && len(b.waiting) < b.enough && b.pace.Pays(b.rest) {
-		if !b.resting {
-			b.resting = true
-			time.AfterFunc(left, b.rested)
-		}
-		return true
-	}
-	b.began = now
-	return false
+	return 0
 }
 
-// rested begins the batch that waited for a rest to end, unless it has begun since.
-func (b *Batcher[In, Out]) rested() {
+// afterRest begins the batch that waited for a rest to end, unless it has begun since.
+func (b *Batcher[In, Out]) afterRest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.resting = false
 	b.start()
-	b.ended()
+	b.wakeWaiters()
 }
 
 // work runs a batch that has begun, and then further ones, until none has begun for a while.
@@ -270,6 +273,7 @@ func (b *Batcher[In, Out]) take() (calls []*Call[In, Out]) {
 	b.filling = false
 	if b.rest > 0 {
 		b.pace.Add(len(calls), time.Now())
+		b.full = len(b.waiting) > 0
 	}
 	b.start()
 	return calls
@@ -284,12 +288,12 @@ func (b *Batcher[In, Out]) end() bool {
 	if !again {
 		b.spare++
 	}
-	b.ended()
+	b.wakeWaiters()
 	return again
 }
 
-// ended wakes those who wait for the end of all batches. The caller holds mu.
-func (b *Batcher[In, Out]) ended() {
+// wakeWaiters ends Wait, unless a batch is under way or rests. The caller holds mu.
+func (b *Batcher[In, Out]) wakeWaiters() {
 	if b.underWay == 0 && !b.resting {
 		b.idle.Broadcast()
 	}

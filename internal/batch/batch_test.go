@@ -331,3 +331,42 @@ func TestGoroutinesOfBatchesLinger(t *testing.T) {
 		}
 	})
 }
+
+// A caller that makes one call after the other gains nothing from rests, so they end soon.
+func TestASequentialCallerIsNotHeldUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const calls, each, rest = 10_000, 300 * time.Microsecond, time.Millisecond
+		b := batch.New(10, 1, func(context.Context, []*batch.Call[int, int]) { time.Sleep(each) }).Rest(rest, 10)
+		began := time.Now()
+		for range calls {
+			if _, err := b.Do(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > calls*each*5/4 {
+			t.Errorf("%d calls took %v, want little more than %v", calls, took, calls*each)
+		}
+	})
+}
+
+// Calls that did not fit into a batch, by their weight, do not rest.
+func TestWhatDidNotFitDoesNotRest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var began []time.Time // guarded by b.Wait
+		b := batch.New(100, 1, func(context.Context, []*batch.Call[int, int]) { began = append(began, time.Now()) }).
+			Weigh(4, func(int) int { return 1 }).Rest(10*time.Millisecond, 100)
+		for range 1000 { // until rests pay
+			b.Post(0, nil)
+			time.Sleep(time.Millisecond)
+		}
+		b.Wait()
+		time.Sleep(5 * time.Millisecond)
+		began = nil
+		for range 12 {
+			b.Post(0, nil)
+		}
+		if b.Wait(); len(began) != 3 || !began[2].Equal(began[0]) {
+			t.Errorf("batches began at %v, want three at once", began)
+		}
+	})
+}

@@ -25,7 +25,7 @@ func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 	return e
 }
 
-// chain joins steps that end with the handler of the route. Echo itself would join them for each request.
+// chain joins steps that end with the handler of the route, once; Echo would for each request. What is added with Use later does not run.
 func chain(steps []echo.MiddlewareFunc) echo.MiddlewareFunc {
 	joined := func(c echo.Context) error { return c.Handler()(c) }
 	for _, step := range slices.Backward(steps) {

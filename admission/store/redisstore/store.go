@@ -18,7 +18,7 @@ const (
 	batchSize  = 96  // calls in one script: take Redis half a millisecond
 	maxWindows = 256 // windows of all calls in one script, unless one call has more; Redis does nothing else meanwhile
 	maxSenders = 3   // concurrent scripts: the next ones are packed while Redis works
-	rest       = time.Millisecond
+	rest       = time.Millisecond // between scripts, while it pays
 	enough     = 16 // calls that do not wait for the end of a rest
 )
 

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -44,8 +46,9 @@ type run struct {
 	began       time.Time
 
 	mu     sync.Mutex
-	report report // guarded by mu
-	next   uint64 // number; guarded by mu
+	report report  // guarded by mu
+	traces [8]byte // guarded by mu
+	next   uint64  // number; guarded by mu
 	shown  time.Time
 	err    error // guarded by mu
 }
@@ -60,6 +63,7 @@ type report struct {
 	Took        time.Duration
 	Slowest     uint64        // world
 	Longest     time.Duration // that it took
+	Traces      string        // hash of the traces of these worlds, whatever their order: the same for the same worlds of the same commit
 	Broken      []broken
 }
 
@@ -166,9 +170,10 @@ func (r *run) runAll(ctx context.Context) {
 	}
 	working.Wait()
 	r.report.First, r.report.Last, r.report.Took = r.first, r.last, time.Since(r.began)
-	fmt.Fprintf(r.out, "%d worlds: %d broken, %d repeated, %d orders promised, %v simulated in %v, %.0f worlds an hour\n", r.report.Worlds,
-		len(r.report.Broken), r.report.Repeated, r.report.Promised, r.report.Simulated.Round(time.Second), r.report.Took.Round(time.Second),
-		float64(r.report.Worlds)/r.report.Took.Hours())
+	r.report.Traces = hex.EncodeToString(r.traces[:])
+	fmt.Fprintf(r.out, "%d worlds: %d broken, %d repeated, %d orders promised, %v simulated in %v, %.0f worlds an hour, hash of all traces %s\n",
+		r.report.Worlds, len(r.report.Broken), r.report.Repeated, r.report.Promised, r.report.Simulated.Round(time.Second),
+		r.report.Took.Round(time.Second), float64(r.report.Worlds)/r.report.Took.Hours(), r.report.Traces)
 }
 
 // take returns the next number, unless the run is over.
@@ -223,6 +228,10 @@ func (r *run) one(ctx context.Context, number uint64) {
 	r.report.Worlds++
 	if repeated {
 		r.report.Repeated++
+	}
+	hash := sha256.Sum256(fmt.Appendf(nil, "%d %s", number, o.Hash))
+	for i := range r.traces {
+		r.traces[i] ^= hash[i]
 	}
 	r.report.Promised += o.Promised
 	r.report.Simulated += o.Took

@@ -61,7 +61,7 @@ func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
 }
 
 // Enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent, and
-// during the rest after it, form the next.
+// during a rest after it, form the next.
 func (e *Enqueuer) Enqueue(ctx context.Context) error {
 	var (
 		pace batch.Pace
@@ -92,20 +92,20 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 		}
 		e.EnqueueTask(ctx, list)
 		now := time.Now()
-		if pace.Add(len(list), now); pace.Pays(gatherFor) {
+		if pace.Add(len(list), now); pace.Pays(gatherFor, now) {
 			rest = now.Add(gatherFor)
 		}
 	}
 }
 
 // EnqueueTask leaves failures to the sweeper: perhaps only the reply was lost, and the outbox has the orders in any case.
-func (e *Enqueuer) EnqueueTask(ctx context.Context, batch []Offered) {
-	list := make([]orders.Reservation, len(batch))
-	for i := range batch {
-		list[i] = batch[i].R
+func (e *Enqueuer) EnqueueTask(ctx context.Context, offered []Offered) {
+	list := make([]orders.Reservation, len(offered))
+	for i := range offered {
+		list[i] = offered[i].R
 	}
 	id, queue := uuid.NewString(), e.QueueName(int(list[0].ID[15])%e.Queue.Spread())
-	spans, headers := e.traceEnqueue(ctx, batch, id, queue)
+	spans, headers := e.traceEnqueue(ctx, offered, id, queue)
 	err := e.putWithin(ctx, list, tasks.Task{Queue: queue, ID: id, Headers: headers})
 	if err != nil && ctx.Err() == nil { // the connection may be dead, and is replaced
 		err = e.putWithin(ctx, list, tasks.Task{Queue: queue, ID: id, Headers: headers})

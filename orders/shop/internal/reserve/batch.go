@@ -201,8 +201,8 @@ func (rs *Reserver) RunReserve(ctx context.Context, ci *catalog.Item, list []ord
 	return replies, nil
 }
 
-// directMost is how many scripts of a process may each have a connection. Those of further items share round trips, which costs a script that
-// is alone more than it saves.
+// directMost is how many scripts may be under way in a process before further ones, of other items, share round trips: a shared round trip
+// costs a script that is alone two more changes of the goroutine.
 const directMost = 2
 
 // runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
@@ -214,7 +214,8 @@ func (rs *Reserver) runReserveScript(ctx context.Context, mode Mode, keys []stri
 			rdb = rs.Batched
 		}
 		defer rs.scripts.Add(-1)
-		r := lua.Reserve.Run(ctx, rdb, keys, args...)
+		// The reply records orders also when no caller waits for it any more. The client bounds the time by itself.
+		r := lua.Reserve.Run(context.WithoutCancel(ctx), rdb, keys, args...)
 		return r, r.Err()
 	}
 	args[1] = "kept"
