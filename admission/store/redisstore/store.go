@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	batchSize  = 96  // calls in one script: take Redis half a millisecond
-	maxWindows = 256 // windows of all calls in one script, unless one call has more; Redis does nothing else meanwhile
-	maxSenders = 3   // concurrent scripts: the next ones are packed while Redis works
+	batchSize  = 96               // calls in one script: take Redis half a millisecond
+	maxWindows = 256              // windows of all calls in one script, unless one call has more; Redis does nothing else meanwhile
+	maxSenders = 3                // concurrent scripts: the next ones are packed while Redis works
 	rest       = time.Millisecond // between scripts, while it pays
-	enough     = 16 // calls that do not wait for the end of a rest
+	enough     = 16               // calls that do not wait for the end of a rest
 )
 
 // A Store keeps counts in Redis 6.2 or newer. Make it with New; it is safe for concurrent use.
