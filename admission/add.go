@@ -19,7 +19,7 @@ func init() {
 type counting struct{ *Gate }
 
 func (g counting) Add(ctx context.Context, req Request) error {
-	p, set, err := g.allMatching(&req)
+	p, set, err := g.allMatching(req)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (g counting) Add(ctx context.Context, req Request) error {
 }
 
 func (g counting) Erase(ctx context.Context, req Request, units map[string]int) error {
-	p, set, err := g.allMatching(&req)
+	p, set, err := g.allMatching(req)
 	if err != nil {
 		return err
 	}
@@ -59,11 +59,10 @@ func (g counting) Erase(ctx context.Context, req Request, units map[string]int) 
 }
 
 // allMatching fills in the defaults of req and plans it for all rules that match it.
-func (g counting) allMatching(req *Request) (*plan, *rules.Set, error) {
-	if err := validate(req); err != nil {
+func (g counting) allMatching(req Request) (*plan, *rules.Set, error) {
+	if err := validate(&req); err != nil {
 		return nil, nil, err
 	}
-	*req = withDefaults(*req)
 	p, set := &plan{}, g.Rules()
-	return p, set, p.fill(set.PlanAll, req)
+	return p, set, p.fill(set.PlanAll, withDefaults(req))
 }

@@ -37,7 +37,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		e.Ban = &b
 	}
 	var p plan
-	if err := p.fill(set.PlanCounting, &req); err != nil {
+	if err := p.fill(set.PlanCounting, req); err != nil {
 		return Explanation{}, err
 	}
 	tallies, verdicts := p.tallies(g.keys, false)

@@ -16,7 +16,7 @@ func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) err
 func (g *Gate) Holds(req Request) bool {
 	var p plan
 	req = withDefaults(req)
-	return p.fill(g.Rules().Plan, &req) == nil && len(p.Checks) > 0
+	return p.fill(g.Rules().Plan, req) == nil && len(p.Checks) > 0
 }
 
 // SettleDenyCache waits until the deny cache has dropped what it has no room for.

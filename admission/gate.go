@@ -180,7 +180,7 @@ func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *
 	}
 	p := plans.Get().(*plan)
 	defer p.release()
-	if err := p.fill(set.Plan, &req); err != nil {
+	if err := p.fill(set.Plan, req); err != nil {
 		return Decision{}, err
 	}
 	if req.ID == "" { // with an ID it may be a resend of an admitted request

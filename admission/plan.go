@@ -14,6 +14,7 @@ import (
 type plan struct {
 	rules.Plan
 
+	req         Request       // to be decided
 	of          []int         // index of the check of each tally
 	generations []uint32      // of each tally's subject, read before the store was asked
 	room        []store.Count // buffer for the store's reply
@@ -25,13 +26,15 @@ var plans = sync.Pool{New: func() any { return &plan{} }}
 // release returns p to the pool; p must not be used any more.
 func (p *plan) release() {
 	p.Clear()
+	p.req = Request{}
 	p.of, p.generations = p.of[:0], p.generations[:0]
 	plans.Put(p)
 }
 
-// fill fills p by a method of the rules.
-func (p *plan) fill(by func(*rules.Plan, *Request) error, req *Request) error {
-	if err := by(&p.Plan, req); err != nil {
+// fill fills p with req, by a method of the rules.
+func (p *plan) fill(by func(*rules.Plan, *Request) error, req Request) error {
+	p.req = req
+	if err := by(&p.Plan, &p.req); err != nil {
 		return failure.New(ErrInvalidRequest, "%v", err)
 	}
 	return nil

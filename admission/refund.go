@@ -83,7 +83,7 @@ func (g *Gate) takeBack(ctx context.Context, mode store.Mode, req Request, rule 
 		return Decision{}, fmt.Errorf("%w: %q", ErrUnknownRule, rule)
 	}
 	var p plan
-	if err := p.fill(set.PlanCounting, &req); err != nil {
+	if err := p.fill(set.PlanCounting, req); err != nil {
 		return Decision{}, err
 	}
 	p.Checks = slices.DeleteFunc(p.Checks, func(c rules.WindowCheck) bool { return rule != "" && c.Rule.Name != rule })

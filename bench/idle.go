@@ -14,6 +14,9 @@ import (
 // settled is the time after the last order before a stack counts as idle.
 const settled = 2 * time.Second
 
+// roomsRest is the same with rooms: they rest 30 s after their last use, and Postgres counts that within 10 s.
+const roomsRest = 45 * time.Second
+
 // A resting stack has sales, and perhaps more, and no buyers.
 type resting struct {
 	name    string
@@ -21,7 +24,7 @@ type resting struct {
 	options stack.Options
 	sales   int
 	more    func(ctx context.Context, s *shop) error // defines what the stack has besides; nil: nothing
-	settle  time.Duration                            // until all of it rests, which rooms do 30 s after their last use; 0: settled
+	settle  time.Duration                            // until all of it rests; 0: settled
 }
 
 // resting returns the stacks to measure: each with one sale, and this project's with more of everything.
@@ -39,7 +42,7 @@ func (r *run) resting() (all []resting) {
 		for _, n := range r.size.idleRooms {
 			all = append(all, resting{
 				name: fmt.Sprintf("%s, 2 APIs, %d rooms", st.Name, n), stack: st, options: stack.Options{APIs: 2}, sales: 1,
-				more: func(ctx context.Context, s *shop) error { return s.defineRooms(ctx, n, "") }, settle: 7 * r.size.idle,
+				more: func(ctx context.Context, s *shop) error { return s.defineRooms(ctx, n, "") }, settle: roomsRest,
 			})
 		}
 		rooms := r.size.idleRooms[len(r.size.idleRooms)-1]
@@ -50,7 +53,7 @@ func (r *run) resting() (all []resting) {
 					return err
 				}
 				return s.defineRooms(ctx, rooms, soldInRooms)
-			}, settle: 7 * r.size.idle,
+			}, settle: roomsRest,
 		}, resting{
 			name: fmt.Sprintf("%s, 2 APIs, %d semaphores", st.Name, r.size.idleSemaphores), stack: st, options: stack.Options{APIs: 2}, sales: 1,
 			more: func(ctx context.Context, s *shop) error { return s.defineSemaphores(ctx, r.size.idleSemaphores) },

@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,7 +59,8 @@ func (k *IDKey) signed(id ID) ID {
 	high, low := binary.BigEndian.Uint64(id[:8])&^idMAC, binary.BigEndian.Uint64(id[8:])&^uint64(idMAC2)
 	binary.BigEndian.PutUint64(id[:8], high)
 	binary.BigEndian.PutUint64(id[8:], low)
-	sum := sha256.Sum256(append(slices.Clip(k.Key), id[:]...))
+	var buf [64]byte // for the key and the id
+	sum := sha256.Sum256(append(append(buf[:0], k.Key...), id[:]...))
 	mac := uint64(binary.BigEndian.Uint16(sum[:2]))
 	binary.BigEndian.PutUint64(id[:8], high|mac>>4<<16)
 	binary.BigEndian.PutUint64(id[8:], low|mac&3<<48)
@@ -95,10 +95,14 @@ func (k *IDKey) referring() cipher.Block {
 
 // ParseID reads the canonical form, 36 characters in lower or upper case. It returns ErrUnknownOrder for any other text.
 func ParseID(s string) (ID, error) {
-	if len(s) != idLength {
+	return parse(s, uuid.Parse)
+}
+
+func parse[T string | []byte](text T, by func(T) (uuid.UUID, error)) (ID, error) {
+	if len(text) != idLength {
 		return ID{}, ErrUnknownOrder
 	}
-	u, err := uuid.Parse(s)
+	u, err := by(text)
 	if err != nil || u.Version() != 8 || u.Variant() != uuid.RFC4122 {
 		return ID{}, ErrUnknownOrder
 	}
@@ -120,11 +124,14 @@ func (id *ID) append(b []byte) []byte {
 }
 
 // MarshalText returns the same text as String.
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+func (id ID) MarshalText() ([]byte, error) { return id.append(make([]byte, 0, idLength)), nil }
+
+// AppendText appends the same text as String. It returns no error.
+func (id ID) AppendText(b []byte) ([]byte, error) { return id.append(b), nil }
 
 // UnmarshalText reads the same texts as ParseID.
 func (id *ID) UnmarshalText(text []byte) error {
-	parsed, err := ParseID(string(text))
+	parsed, err := parse(text, uuid.ParseBytes)
 	if err != nil {
 		return fmt.Errorf("orders: %.40q is no order id: %w", text, err)
 	}

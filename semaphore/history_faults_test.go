@@ -93,15 +93,18 @@ func stopped(tr *trial) {
 		})
 	}
 	held := holds(victim.said())
+	kept := holds(slices.DeleteFunc(victim.said(), func(e event) bool { return e.Worker >= tr.job.Keep }))
+	if len(kept) == 0 { // on a busy machine one may have been lost before
+		tr.Fatal("the process held nothing when it was stopped")
+	}
 	victim.signal(syscall.SIGCONT)
-	victim.until(func(events []event) bool {
-		kept := 0
+	victim.until(func(events []event) bool { // all of them are lost
 		for _, e := range events {
-			if e.What == lost && held[e.Token] {
-				kept++
+			if e.What == lost {
+				delete(kept, e.Token)
 			}
 		}
-		return kept >= tr.job.Keep
+		return len(kept) == 0
 	})
 	newest := int64(0)
 	for _, c := range others {

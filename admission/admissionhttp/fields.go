@@ -47,7 +47,8 @@ func WriteFields(header http.Header, d *admission.Decision) {
 		}
 	}
 	if len(policy) > 0 {
-		values := [...]string{string(policy), string(limit)}
+		both := string(append(policy, limit...))
+		values := [...]string{both[:len(policy)], both[len(policy):]}
 		header["Ratelimit-Policy"], header["Ratelimit"] = values[:1:1], values[1:]
 	}
 	if !d.Admitted && d.RetryAfter > 0 {

@@ -3,12 +3,16 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/lazydeadline"
 )
 
 // MaxWaiting is how many calls may wait.
@@ -32,7 +36,8 @@ type Call[In, Out any] struct {
 
 	ctx   context.Context
 	began bool             // its batch has begun, guarded by the batcher's mu
-	done  chan struct{}    // closed when Out and Err are set; nil for a call of Post
+	done  chan struct{}    // receives a value when Out and Err are set; nil for a call of Post
+	timer *time.Timer      // of its deadline, or an earlier one, or nil
 	then  func(Out, error) // of Post
 }
 
@@ -59,6 +64,8 @@ type Batcher[In, Out any] struct {
 	pace     Pace             // guarded by mu; used with rest
 	resting  bool             // a batch begins after the rest, guarded by mu
 	idle     sync.Cond        // on mu: no batch is under way, and none rests
+
+	ended sync.Pool // calls of Do, which are used again
 }
 
 // New returns a batcher that runs up to most calls in a batch and up to atOnce batches at a time. The context of run never ends, because
@@ -73,7 +80,8 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 
 // NewLate is New for batches that wait before they use their calls, for a lock for example: calls that arrive meanwhile are in
 // the same batch. Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take
-// returns the same calls each time, or none if all were given up. Calls that run does not take end with ErrNotRun.
+// returns the same calls each time, or none if all were given up. It is for the goroutine of run. Calls that run does not take end with
+// ErrNotRun.
 func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
 	b := &Batcher[In, Out]{most: most, atOnce: atOnce, run: run, more: make(chan struct{}, atOnce)}
 	b.idle.L = &b.mu
@@ -99,27 +107,58 @@ func (b *Batcher[In, Out]) Rest(rest time.Duration, enough int) *Batcher[In, Out
 // ErrNotRun and ctx's error. If the batch has begun, Do returns only ctx's error, and run still gets the call. Do returns ErrFull
 // at once if too many calls wait.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
-	c := &Call[In, Out]{In: in, ctx: ctx, done: make(chan struct{})}
+	c, ok := b.ended.Get().(*Call[In, Out])
+	if !ok {
+		c = &Call[In, Out]{done: make(chan struct{}, 1)}
+	}
+	c.In, c.ctx = in, ctx
 	if !b.add(c, MaxWaiting) {
 		return out, ErrFull
 	}
+	var ended <-chan struct{}
+	var late <-chan time.Time
+	if at, ok := lazydeadline.Only(ctx); ok {
+		late = c.until(at)
+	} else {
+		ended = ctx.Done()
+	}
 	select {
 	case <-c.done:
-		return c.Out, c.Err
-	case <-ctx.Done():
+		return b.result(c)
+	case <-ended:
+	case <-late:
 	}
+	why := cmp.Or(ctx.Err(), context.DeadlineExceeded) // by its timer a deadline may pass before it does by a clock that was set
 	b.mu.Lock()
 	began := c.began
 	b.mu.Unlock()
 	if !began {
-		return out, fmt.Errorf("%w: %w", ErrNotRun, ctx.Err())
+		return out, fmt.Errorf("%w: %w", ErrNotRun, why)
 	}
 	select {
 	case <-c.done:
-		return c.Out, c.Err
+		return b.result(c)
 	default:
-		return out, ctx.Err()
+		return out, why
 	}
+}
+
+// until returns a channel that is ready at a time.
+func (c *Call[In, Out]) until(at time.Time) <-chan time.Time {
+	if c.timer == nil {
+		c.timer = time.NewTimer(time.Until(at))
+	} else {
+		c.timer.Reset(time.Until(at))
+	}
+	return c.timer.C
+}
+
+// result returns the result of a call, which nothing else uses any more.
+func (b *Batcher[In, Out]) result(c *Call[In, Out]) (Out, error) {
+	out, err := c.Out, c.Err
+	*c = Call[In, Out]{done: c.done, timer: c.timer}
+	b.ended.Put(c)
+	return out, err
 }
 
 // Post adds a call for which its caller does not wait, and returns at once. then, unless it is nil, is called with the result, and must not
@@ -201,12 +240,17 @@ func (b *Batcher[In, Out]) afterRest() {
 
 // work runs a batch that has begun, and then further ones, until none has begun for a while.
 func (b *Batcher[In, Out]) work() {
-	for again := true; again; again = b.another() {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	for again := true; again; again = b.another(timer) {
+		var calls []*Call[In, Out]
 		taken := false
-		take := sync.OnceValue(func() []*Call[In, Out] {
-			taken = true
-			return b.take()
-		})
+		take := func() []*Call[In, Out] {
+			if !taken {
+				taken, calls = true, b.take()
+			}
+			return calls
+		}
 		b.run(context.Background(), take)
 		ran := taken
 		for _, c := range take() {
@@ -219,12 +263,11 @@ func (b *Batcher[In, Out]) work() {
 }
 
 // another ends a batch, and reports whether the caller has to run another one.
-func (b *Batcher[In, Out]) another() bool {
+func (b *Batcher[In, Out]) another(timer *time.Timer) bool {
 	if b.end() {
 		return true
 	}
-	timer := time.NewTimer(linger)
-	defer timer.Stop()
+	timer.Reset(linger)
 	select {
 	case <-b.more:
 		return true
@@ -245,7 +288,7 @@ func (b *Batcher[In, Out]) another() bool {
 func (c *Call[In, Out]) end() {
 	switch {
 	case c.done != nil:
-		close(c.done)
+		c.done <- struct{}{}
 	case c.then != nil:
 		c.then(c.Out, c.Err)
 	}
@@ -255,21 +298,24 @@ func (c *Call[In, Out]) end() {
 func (b *Batcher[In, Out]) take() (calls []*Call[In, Out]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	sum := 0
-	for len(b.waiting) > 0 && len(calls) < b.most {
-		c := b.waiting[0]
+	calls = make([]*Call[In, Out], 0, min(len(b.waiting), b.most))
+	sum, looked := 0, 0
+	for _, c := range b.waiting {
+		if len(calls) == b.most {
+			break
+		}
 		wanted := c.ctx.Err() == nil
 		if wanted && b.weight != nil {
 			if sum += b.weight(c.In); sum > b.heaviest && len(calls) > 0 {
 				break
 			}
 		}
-		b.waiting[0] = nil
-		b.waiting = b.waiting[1:]
+		looked++
 		if c.began = wanted; wanted {
 			calls = append(calls, c)
 		}
 	}
+	b.waiting = slices.Delete(b.waiting, 0, looked)
 	b.filling = false
 	if b.rest > 0 {
 		b.pace.Add(len(calls), time.Now())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/internal/lazydeadline"
 )
 
 // bubble runs f in a bubble, whose goroutines have to end with it: those that wait for a batch do after a moment.
@@ -367,6 +368,66 @@ func TestWhatDidNotFitDoesNotRest(t *testing.T) {
 		}
 		if b.Wait(); len(began) != 3 || !began[2].Equal(began[0]) {
 			t.Errorf("batches began at %v, want three at once", began)
+		}
+	})
+}
+
+// A context of package lazydeadline has no channel, but ends a call as others do, whether its batch has begun or not.
+func TestADeadlineEndsACall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, _, release := held(1, 1)
+		defer release()
+		within := func(most time.Duration) error {
+			_, err := b.Do(lazydeadline.Detached(t.Context(), time.Now().Add(most)), 1)
+			return err
+		}
+		began := time.Now()
+		if err := within(time.Second); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, batch.ErrNotRun) || time.Since(began) != time.Second {
+			t.Errorf("in a batch: %v after %v", err, time.Since(began))
+		}
+		if err := within(time.Minute); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, batch.ErrNotRun) || time.Since(began) != time.Minute+time.Second {
+			t.Errorf("not in a batch: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Calls are used again, but none has the deadline or the result of another.
+func TestACallIsNotAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		failed := errors.New("failed")
+		b := batch.New(1, 2, func(_ context.Context, calls []*batch.Call[time.Duration, time.Duration]) {
+			for _, c := range calls {
+				if c.Out != 0 || c.Err != nil {
+					t.Errorf("a call begins with %v, %v", c.Out, c.Err)
+				}
+				time.Sleep(c.In)
+				if c.Out = c.In; c.In == 4 {
+					c.Err = failed
+				}
+			}
+		})
+		ordinary, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i, c := range []struct {
+			takes, most time.Duration // most 0: a context without a deadline
+			want        error
+		}{
+			{1, 2, nil},
+			{10, 20, nil}, // later than the first deadline
+			{10, 5, context.DeadlineExceeded},
+			{7, 20, nil}, // while the one that was given up runs
+			{4, 20, failed},
+			{3, 20, nil},
+			{50, 0, nil}, // later than the latest deadline
+			{3, 20, nil},
+		} {
+			ctx := ordinary
+			if c.most > 0 {
+				ctx = lazydeadline.Detached(t.Context(), time.Now().Add(c.most))
+			}
+			if out, err := b.Do(ctx, c.takes); !errors.Is(err, c.want) || err == nil && out != c.takes {
+				t.Errorf("call %d: %v, %v, want %v", i, out, err, c.want)
+			}
 		}
 	})
 }

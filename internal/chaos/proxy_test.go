@@ -47,6 +47,13 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
+		p.mu.Lock()
+		away := p.away
+		p.mu.Unlock()
+		if away { // the server must not have to do with it
+			reset(client)
+			continue
+		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil {
 			reset(client)
@@ -55,7 +62,7 @@ func (p *proxy) accept() {
 		c := &pair{client: client, server: server}
 		p.mu.Lock()
 		p.pairs[c] = struct{}{}
-		away := p.away
+		away = p.away
 		p.mu.Unlock()
 		if away {
 			p.drop(c)

@@ -56,7 +56,7 @@ func (a *API) identified(c echo.Context) *request.Info {
 	if !input.Visible(r.ID, 128) {
 		r.ID = rand.Text()
 	}
-	r.Header[echo.HeaderXRequestID] = []string{r.ID}
+	r.Header[echo.HeaderXRequestID] = r.IDs()
 	r.Header["Cache-Control"] = response.NoStore // unless the handler allows more
 	r.HTTP = httpReq.WithContext(request.NewContext(httpReq.Context(), r))
 	c.SetRequest(r.HTTP)

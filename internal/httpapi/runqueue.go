@@ -6,7 +6,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/httpapi/rooms"
@@ -42,7 +41,7 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := problem.New(problem.AtCapacity)
 		p.RetryAfter = a.capacity.RetryAfter()
-		a.charger.Answered(r, p, "", func() admission.Request { return a.charger.RequestOf(r) })
+		a.charger.Answered(r, p)
 		return p
 	}
 }

@@ -20,8 +20,10 @@ const bodyWithin = 5 * time.Second
 // arriving gives each body bodyWithin, whatever handlers and frameworks set.
 func arriving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 && http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) == nil {
-			w = bodyWriter{w}
+		if d, ok := w.(interface{ SetReadDeadline(at time.Time) error }); ok && r.ContentLength != 0 {
+			if d.SetReadDeadline(time.Now().Add(bodyWithin)) == nil {
+				w = bodyWriter{w}
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

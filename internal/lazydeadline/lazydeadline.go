@@ -11,40 +11,46 @@ import (
 // the time: those from memory, and those that wait for a script with others. For a refusal a timer would be one of the most expensive
 // steps. Make it with Within or Detached.
 type Context struct {
-	context.Context // the parent
-	at              time.Time
+	context.Context           // the parent
+	at              time.Time // or zero: it ends with its parent
 	detached        bool
 
 	mu    sync.Mutex
 	err   error         // why it has ended; guarded by mu
 	done  chan struct{} // nil until Done is called; guarded by mu
-	timer *time.Timer   // nil until Done is called; guarded by mu
+	timer *time.Timer   // nil until Done is called, or without a time; guarded by mu
 	stop  func() bool   // stops waiting for the parent, or nil; guarded by mu
 }
 
-// Within returns a context that ends with its parent, and after a while unless that is 0. The second result ends it, and must be called.
-func Within(parent context.Context, most time.Duration) (context.Context, context.CancelFunc) {
-	if most == 0 {
-		return parent, func() {}
+// Within returns a context that ends with its parent, and after a while unless that is 0. End must be called.
+func Within(parent context.Context, most time.Duration) *Context {
+	at, ok := parent.Deadline()
+	if own := time.Now().Add(most); most != 0 && (!ok || own.Before(at)) {
+		at = own
 	}
-	at := time.Now().Add(most)
-	if earlier, ok := parent.Deadline(); ok && earlier.Before(at) {
-		at = earlier
-	}
-	c := &Context{Context: parent, at: at}
-	return c, c.End
+	return &Context{Context: parent, at: at}
 }
 
-// Detached returns a context that ends at a time, whatever becomes of its parent, whose values it has. End must be called.
+// Detached returns a context that ends at a time, or never if that is zero, whatever becomes of its parent, whose values it has. End must be
+// called.
 func Detached(parent context.Context, at time.Time) *Context {
 	return &Context{Context: parent, at: at, detached: true}
+}
+
+// Only returns the deadline of a context of Detached: nothing else ends it before its user does. ok is false for other contexts.
+func Only(ctx context.Context) (at time.Time, ok bool) {
+	c, ok := ctx.(*Context)
+	if !ok || !c.detached || c.at.IsZero() {
+		return time.Time{}, false
+	}
+	return c.at, true
 }
 
 // End ends it, if it has not ended.
 func (c *Context) End() { c.end(context.Canceled) }
 
 // Deadline implements context.Context.
-func (c *Context) Deadline() (time.Time, bool) { return c.at, true }
+func (c *Context) Deadline() (time.Time, bool) { return c.at, !c.at.IsZero() }
 
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} {
@@ -58,7 +64,9 @@ func (c *Context) Done() <-chan struct{} {
 		close(c.done)
 		return c.done
 	}
-	c.timer = time.AfterFunc(time.Until(c.at), func() { c.end(context.DeadlineExceeded) })
+	if !c.at.IsZero() {
+		c.timer = time.AfterFunc(time.Until(c.at), func() { c.end(context.DeadlineExceeded) })
+	}
 	if !c.detached && c.Context.Done() != nil {
 		c.stop = context.AfterFunc(c.Context, func() { c.end(c.Context.Err()) })
 	}
@@ -80,7 +88,7 @@ func (c *Context) ended() error {
 	if c.err == nil && !c.detached {
 		c.err = c.Context.Err()
 	}
-	if c.err == nil && !time.Now().Before(c.at) {
+	if c.err == nil && !c.at.IsZero() && !time.Now().Before(c.at) {
 		c.err = context.DeadlineExceeded
 	}
 	return c.err
@@ -97,7 +105,9 @@ func (c *Context) end(why error) {
 		return
 	}
 	close(c.done)
-	c.timer.Stop()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	if c.stop != nil {
 		c.stop()
 	}

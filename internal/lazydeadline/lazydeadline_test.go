@@ -24,13 +24,14 @@ func TestContextEndsLikeThatOfPackageContext(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					parent, cancelParent := context.WithTimeout(context.WithValue(t.Context(), value{}, name), time.Minute)
 					defer cancelParent()
-					ctx, end := Within(parent, time.Second)
-					want := c.want
+					ctx, want := Within(parent, time.Second), c.want
 					if detached {
-						d := Detached(parent, time.Now().Add(time.Second))
-						ctx, end, want = d, d.End, c.detached
+						ctx, want = Detached(parent, time.Now().Add(time.Second)), c.detached
 					}
-					defer end()
+					defer ctx.End()
+					if at, only := Only(ctx); only != detached || only && time.Until(at) != time.Second {
+						t.Errorf("%s: only a deadline: %t, %v", name, only, at)
+					}
 					if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second || ctx.Value(value{}) != name {
 						t.Errorf("%s: deadline %v, %t, value %v", name, at, ok, ctx.Value(value{}))
 					}
@@ -41,7 +42,7 @@ func TestContextEndsLikeThatOfPackageContext(t *testing.T) {
 						default:
 						}
 					}
-					c.end(cancelParent, end)
+					c.end(cancelParent, ctx.End)
 					synctest.Wait()
 					if err := ctx.Err(); !errors.Is(err, want) {
 						t.Errorf("%s: %v, want %v", name, err, want)
@@ -66,14 +67,39 @@ func TestDeadlineIsNotAfterItsParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancelParent := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancelParent()
-		within, end := Within(parent, time.Second)
-		defer end()
+		within := Within(parent, time.Second)
+		defer within.End()
 		for limit, ctx := range map[time.Duration]context.Context{
 			time.Millisecond: within, time.Second: Detached(parent, time.Now().Add(time.Second)),
 		} {
 			if at, _ := ctx.Deadline(); time.Until(at) != limit {
 				t.Errorf("deadline in %v, want %v", time.Until(at), limit)
 			}
+		}
+	})
+}
+
+func TestWithoutADeadlineItEndsWithItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		detached := Detached(t.Context(), time.Time{})
+		defer detached.End()
+		if at, only := Only(detached); only || detached.Err() != nil {
+			t.Errorf("only a deadline %v, %v", at, detached.Err())
+		}
+		parent, cancelParent := context.WithCancel(t.Context())
+		ctx := Within(parent, 0)
+		defer ctx.End()
+		if at, ok := ctx.Deadline(); ok {
+			t.Errorf("deadline %v", at)
+		}
+		select {
+		case <-ctx.Done():
+			t.Error("ended at once")
+		case <-time.After(time.Hour):
+		}
+		cancelParent()
+		if <-ctx.Done(); !errors.Is(ctx.Err(), context.Canceled) {
+			t.Error(ctx.Err())
 		}
 	})
 }

@@ -65,15 +65,15 @@ func TestAFrameASecond(t *testing.T) {
 			Rules: func() []string { return []string{"second", "first"} },
 		})
 		defer stop()
-		r.Answered(Admitted, "", time.Millisecond, func() admission.Request { return admission.Request{User: "ada", Method: "POST", Route: "/x"} })
-		r.Answered("banned", "", time.Millisecond, func() admission.Request { return admission.Request{} })
+		answered(r, Admitted, "", time.Millisecond, admission.Request{User: "ada", Method: "POST", Route: "/x"})
+		answered(r, "banned", "", time.Millisecond, admission.Request{})
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		frames, before := opened(t, f)
 		if len(before.Frames) != 1 || before.Frames[0].Answers[Admitted] != 1 || before.Frames[0].WindowMS != 1000 {
 			t.Errorf("history is %+v", before)
 		}
-		r.Answered("banned", "", time.Millisecond, func() admission.Request { return admission.Request{} })
+		answered(r, "banned", "", time.Millisecond, admission.Request{})
 		one, two := next(t, frames), next(t, frames)
 		if one.Seq != 2 || two.Seq != 3 || one.WindowMS != 1000 || len(one.Answers) != 1 || one.Answers["banned"] != 1 || len(two.Answers) != 0 {
 			t.Errorf("%+v\n%+v", one, two)
@@ -268,7 +268,7 @@ func TestTotalsOfTheDatabase(t *testing.T) {
 		})
 		defer stop()
 		frames, _ := opened(t, f)
-		r.Answered(Admitted, "", 3*time.Millisecond, func() admission.Request { return admission.Request{} })
+		answered(r, Admitted, "", 3*time.Millisecond, admission.Request{})
 		if first := next(t, frames); (*first.Sales.Value)[0].Orders != nil || first.Latency == nil || first.Latency.P50US != 3072 {
 			t.Errorf("%+v, and %+v", first, first.Latency)
 		}

@@ -65,15 +65,15 @@ func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 	}
 }
 
-// Answered records the answer to a request, or the result of an order, and how long it took. asked returns the request; it is only called
-// for a sample.
-func (r *Recorder) Answered(answer, rule string, took time.Duration, asked func() admission.Request) {
+// Answered records the answer to a request, or the result of an order, and how long it took. It reports whether to Show it.
+func (r *Recorder) Answered(answer string, took time.Duration) bool {
 	r.answers.add(answer)
 	r.took.add(took)
-	if r.room.Load() <= 0 || r.room.Add(-1) < 0 {
-		return
-	}
-	req := asked()
+	return r.room.Load() > 0 && r.room.Add(-1) >= 0
+}
+
+// Show adds an answer to those that the page shows.
+func (r *Recorder) Show(answer, rule string, req *admission.Request) {
 	ip := netaddr.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()

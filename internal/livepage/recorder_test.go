@@ -30,7 +30,7 @@ func TestRecorderCountsWhatManyTellIt(t *testing.T) {
 		all.Go(func() {
 			for range each {
 				r.Decided(&admission.Request{}, &decision)
-				r.Answered("rate_limited", "burst", time.Millisecond, func() admission.Request { return admission.Request{} })
+				answered(r, "rate_limited", "burst", time.Millisecond, admission.Request{})
 				taken.Add(int64(len(r.take())))
 			}
 		})
@@ -62,27 +62,36 @@ func TestRecorderCountsWhatManyTellIt(t *testing.T) {
 	}
 }
 
+// answered records an answer, and shows it if it is one of the sample.
+func answered(r *Recorder, answer, rule string, took time.Duration, req admission.Request) (shown bool) {
+	if shown = r.Answered(answer, took); shown {
+		r.Show(answer, rule, &req)
+	}
+	return shown
+}
+
 func TestAFrameTellsOfSomeAnswersInFew(t *testing.T) {
-	r, asked := NewRecorder(), 0
+	r, shown := NewRecorder(), 0
 	for range 100 {
-		r.Answered(Admitted, "", time.Millisecond, func() admission.Request {
-			asked++
-			return admission.Request{User: strings.Repeat("ä", 10<<10), IP: netip.MustParseAddr("2001:db8::7"), Method: "GET", Route: "/x"}
-		})
+		if answered(r, Admitted, "", time.Millisecond, admission.Request{
+			User: strings.Repeat("ä", 10<<10), IP: netip.MustParseAddr("2001:db8::7"), Method: "GET", Route: "/x",
+		}) {
+			shown++
+		}
 	}
 	latest := r.take()
-	if asked != mostLatest || len(latest) != mostLatest {
-		t.Fatalf("%d were asked about, %d are told of", asked, len(latest))
+	if shown != mostLatest || len(latest) != mostLatest {
+		t.Fatalf("%d are shown, %d are in the frame", shown, len(latest))
 	}
 	if a := latest[0]; len(a.Who) > mostName+8 || !strings.HasSuffix(a.Who, "ä…") || a.IP != "2001:db8::" || a.What != "GET /x" {
 		t.Errorf("%+v", a)
 	}
-	r.Answered(Admitted, "", time.Millisecond, func() admission.Request { return admission.Request{IP: netip.MustParseAddr("192.0.2.1")} })
+	answered(r, Admitted, "", time.Millisecond, admission.Request{IP: netip.MustParseAddr("192.0.2.1")})
 	if latest = r.take(); len(latest) != 1 || latest[0].Who != "192.0.2.1" {
 		t.Errorf("%+v", latest)
 	}
-	r.Answered(Admitted, "", time.Millisecond, func() admission.Request {
-		return admission.Request{Method: "POST", Route: "/v1/orders/0193509c-2c00-8001-8000-1234567890ab/cancel"}
+	answered(r, Admitted, "", time.Millisecond, admission.Request{
+		Method: "POST", Route: "/v1/orders/0193509c-2c00-8001-8000-1234567890ab/cancel",
 	})
 	if latest = r.take(); len(latest) != 1 || latest[0].What != "POST /v1/orders/…/cancel" {
 		t.Errorf("whoever sees the page can act for the buyer: %+v", latest)

@@ -33,7 +33,7 @@ func ReplyOf(cmd *redis.Cmd) Reply {
 func (r Reply) Err() error { return r.err }
 
 // Unknown reports whether Redis did not have the script, so that it did not run.
-func (r Reply) Unknown() bool { return redis.HasErrorPrefix(r.err, "NOSCRIPT") }
+func (r Reply) Unknown() bool { return r.err != nil && redis.HasErrorPrefix(r.err, "NOSCRIPT") }
 
 // Len returns how many values are left.
 func (r Reply) Len() int { return len(r.values) }

@@ -91,7 +91,7 @@ func command(keys []string, args []any) []any {
 	command := make([]any, 3, 3+len(keys)+len(args))
 	command[2] = len(keys)
 	for _, key := range keys {
-		command = append(command, key)
+		command = append(command, key) // no pointer, which would be an argument too: hooks of users may look at keys
 	}
 	return append(command, args...)
 }

@@ -137,7 +137,7 @@ func send(addr string, more func() bool, request func() []byte, status string) e
 
 // mostAllocations is how many allocations of an API an accepted order may have, with its shares of tasks and notifications, and with what the
 // process does besides.
-const mostAllocations = 130
+const mostAllocations = 115
 
 // BenchmarkAcceptedLoopback measures new orders of new buyers over keep-alive connections, up to their 202, and what the whole API process
 // allocates for one, while a worker, another process, commits them. It fails if that is more than mostAllocations.

@@ -24,7 +24,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"golang.org/x/text", "golang.org/x/time",
 	}
 	semaphore := []string{
-		ours + "semaphore", ours + "internal/batch", ours + "internal/failure", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
+		ours + "semaphore", ours + "internal/batch", ours + "internal/failure", ours + "internal/keyhash", ours + "internal/lazydeadline", ours + "internal/names", ours + "internal/periodic", ours + "internal/pubsub", ours + "internal/redisscript", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
 	}
 	http := append([]string{ours + "admission/admissionhttp", ours + "internal/httpproblem"}, admission...)
 	for name, allowed := range map[string][]string{
@@ -46,7 +46,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 			"golang.org/x/time", "google.golang.org/protobuf",
 		}, semaphore...),
 		"waitingroom": {
-			ours + "waitingroom", ours + "waitingroom/draw", ours + "waitingroom/internal/pass", ours + "waitingroom/internal/sqlstore", ours + "waitingroom/internal/store", ours + "internal/drand", ours + "internal/stock", ours + "internal/sqldb", ours + "internal/batch", ours + "internal/dialects", ours + "internal/errsummary", ours + "internal/export", ours + "internal/failure", ours + "internal/input", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic",
+			ours + "waitingroom", ours + "waitingroom/draw", ours + "waitingroom/internal/pass", ours + "waitingroom/internal/sqlstore", ours + "waitingroom/internal/store", ours + "internal/drand", ours + "internal/stock", ours + "internal/sqldb", ours + "internal/batch", ours + "internal/dialects", ours + "internal/errsummary", ours + "internal/export", ours + "internal/failure", ours + "internal/input", ours + "internal/keyhash", ours + "internal/lazydeadline", ours + "internal/names", ours + "internal/periodic",
 			"github.com/go-jose/go-jose/v4", "github.com/transparency-dev/merkle", "golang.org/x/sync",
 			"github.com/cloudflare/circl", "github.com/bwesterb/go-ristretto", "golang.org/x/crypto", "golang.org/x/sys", // signatures of drand
 		},

@@ -1,12 +1,17 @@
 package serve
 
 import (
+	"context"
 	"database/sql"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -38,6 +43,7 @@ func TestRedisTooFarAway(t *testing.T) {
 	if !strings.Contains(string(a.Body), "redis: Redis does not answer in time") || strings.Contains(string(a.Body), "database: ") {
 		t.Errorf("%s", a)
 	}
+	d.Set(300 * time.Millisecond) // ten round trips would take longer than one attempt may
 	cfg, err := config.Worker(nil, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +58,15 @@ func TestRedisTooFarAway(t *testing.T) {
 	s.bought("ben")
 }
 
-// With a longer timeout the same Redis takes orders, and only a timeout below three round trips causes the warning.
+// With a longer timeout such a Redis takes orders, and only a timeout below three round trips causes the warning. A busy machine adds
+// a tenth of a second and more to each round trip; TestRoundTrip has the rule.
 func TestRedisFarAway(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		roundTrip time.Duration
 		timeout   string
 		warned    bool
-	}{{150 * time.Millisecond, "1s", false}, {200 * time.Millisecond, "1s", false}, {150 * time.Millisecond, "400ms", true}} {
+	}{{50 * time.Millisecond, "1s", false}, {150 * time.Millisecond, "400ms", true}} {
 		t.Run(tt.roundTrip.String()+" of "+tt.timeout, func(t *testing.T) {
 			t.Parallel()
 			_, env := away(t, tt.roundTrip, tt.timeout)
@@ -71,6 +78,63 @@ func TestRedisFarAway(t *testing.T) {
 					t.Errorf("%s: warned: %v, want %v", name, got, tt.warned)
 				}
 			}
+		})
+	}
+}
+
+// pings answers each PING after the next of its durations.
+type pings []time.Duration
+
+func (*pings) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*pings) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (p *pings) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, _ redis.Cmder) error {
+		d := (*p)[0]
+		*p = (*p)[1:]
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	slow := slices.Repeat(pings{350 * ms}, 10)
+	for name, tt := range map[string]struct {
+		takes  pings
+		within time.Duration // of the context
+		want   time.Duration
+		left   int // of takes
+	}{
+		"the first is near":            {append(pings{300 * ms}, slow...), time.Minute, 300 * ms, 10},
+		"opens a connection first":     {append(pings{900 * ms, 200 * ms}, slow...), time.Minute, 200 * ms, 10},
+		"busy nine times":              {append(slices.Clone(slow[:9]), 200*ms), time.Minute, 200 * ms, 0},
+		"too far, perhaps busy":        {append(pings{340 * ms}, slow...), time.Minute, 340 * ms, 1},
+		"more than twice too far":      {append(pings{900 * ms, 700 * ms, 800 * ms}, slow...), time.Minute, 700 * ms, 10},
+		"no time for more":             {slices.Clone(slow), time.Second, 350 * ms, 7},
+		"no time for one, so an error": {slices.Clone(slow), 300 * ms, 0, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tt.within)
+				defer cancel()
+				rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"})
+				defer rdb.Close()
+				rdb.AddHook(&tt.takes)
+				got, err := roundTrip(ctx, rdb, 333*ms)
+				if got != tt.want || (err != nil) != (tt.want == 0) || len(tt.takes) != tt.left {
+					t.Errorf("%v, %v, and %d durations are left; want %v and %d", got, err, len(tt.takes), tt.want, tt.left)
+				}
+			})
 		})
 	}
 }

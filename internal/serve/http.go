@@ -117,7 +117,9 @@ func (p *Process) apiConfig(ctx context.Context, cfg *config.Config, h *HTTP) (c
 		if d.Admitted {
 			answer = livepage.Admitted
 		}
-		recorder.Answered(answer, d.Rule, took, func() admission.Request { return *req })
+		if recorder.Answered(answer, took) {
+			recorder.Show(answer, d.Rule, req)
+		}
 	})
 	return c, err
 }

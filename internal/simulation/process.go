@@ -74,7 +74,7 @@ func (w *World) start(kind string, acceptOnly bool) (*process, error) {
 	p.stop = stop
 	for {
 		p.service, err = shop.Open(ctx, p.client, p.store, p.queue, shop.Options{
-			Namespace: "simulated", AcceptOnly: acceptOnly, Program: kind, Logger: p.log,
+			Namespace: "simulated", AcceptOnly: acceptOnly, CommitOnly: !acceptOnly && w.chance.oneIn(2), Program: kind, Logger: p.log,
 		})
 		if err == nil {
 			break

@@ -202,10 +202,13 @@ func (w *World) live() error {
 	return nil
 }
 
-// open opens the sale.
+// open opens the sale, and waits until every API has it: one that has not answers that there is no such sale.
 func (w *World) open() error {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
+	w.mu.Lock()
+	apis := slices.Clone(w.apis)
+	w.mu.Unlock()
 	_, first := w.api()
 	if err := first.service.WaitReady(ctx); err != nil {
 		return err
@@ -216,8 +219,22 @@ func (w *World) open() error {
 		}
 		_, err := first.service.SetSwitch(ctx, sale, orders.SwitchOpen)
 		return err
-	}); err != nil || w.shape.Visitors == 0 {
+	}); err != nil {
 		return err
+	}
+	for _, p := range apis {
+		if err := until(ctx, 200*time.Millisecond, func() error {
+			now, err := p.service.SaleState(sale)
+			if err == nil && now.Switch != orders.SwitchOpen {
+				err = fmt.Errorf("%s has the sale as %s", p.name, now.Switch)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if w.shape.Visitors == 0 {
+		return nil
 	}
 	return w.openRoom(ctx, first)
 }

@@ -79,7 +79,8 @@ func (q *Queue) Work(ctx context.Context, w tasks.Worker) error {
 	defer listener.Wait()
 	defer stop()
 	listener.Go(func() { q.listen(listening, w, signalled) })
-	server := asynq.NewServerFromRedisClient(newPoller(q.rdb, len(priorities), signalled, ctx.Done()), asynq.Config{
+	poller := newPoller(q.rdb, len(priorities), w.Concurrent, signalled, ctx.Done())
+	server := asynq.NewServerFromRedisClient(poller, asynq.Config{
 		Concurrency:       w.Concurrent,
 		Queues:            priorities,
 		TaskCheckInterval: interval,
@@ -93,7 +94,7 @@ func (q *Queue) Work(ctx context.Context, w tasks.Worker) error {
 		t := tasks.Task{Type: task.Type(), Payload: task.Payload(), Headers: task.Headers()}
 		t.Queue, _ = asynq.GetQueueName(ctx)
 		t.ID, _ = asynq.GetTaskID(ctx)
-		err := w.Handle(ctx, t)
+		err := poller.handle(func() error { return w.Handle(ctx, t) })
 		if errors.Is(err, tasks.ErrDrop) {
 			return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
 		}

@@ -1,6 +1,8 @@
 package asynqueue
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"slices"
 	"testing"
@@ -28,7 +30,7 @@ func newPolls(t *testing.T, queues int) *polls {
 	t.Cleanup(func() { rdb.Close() })
 	p := &polls{t: t, done: make(chan struct{})}
 	p.empty, p.task = rdb.ScriptLoad(t.Context(), "return false").Val(), rdb.ScriptLoad(t.Context(), "return 'a task'").Val()
-	p.poller = newPoller(rdb, queues, newSignals(), p.done)
+	p.poller = newPoller(rdb, queues, 64, newSignals(), p.done)
 	p.idle, p.drained = time.Hour, time.Now()
 	return p
 }
@@ -82,7 +84,7 @@ func TestASignalDuringAPoll(t *testing.T) {
 	p := newPolls(t, 1)
 	p.signals.add()
 	p.polled, p.before = 0, 1
-	p.poller.poll([]string{asynqkeys.Pending("q"), "", "", ":lease"}, func() *redis.Cmd {
+	p.poller.poll(t.Context(), func(redis.Scripter) *redis.Cmd {
 		p.signals.add()
 		c := redis.NewCmd(t.Context())
 		c.SetErr(redis.Nil)
@@ -159,6 +161,126 @@ func TestAPollerWithoutRedis(t *testing.T) {
 		t.Errorf("it waited %v after a failure", waited)
 	}
 	p.waits(p.empty)
+}
+
+// pipelines is a hook that sends how many scripts each pipeline has, of those with any.
+type pipelines chan int
+
+func (p pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		scripts := 0
+		for _, cmd := range cmds {
+			if cmd.Name() == "evalsha" {
+				scripts++
+			}
+		}
+		if scripts > 0 {
+			p <- scripts
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// end ends a task with a script, and sends the reply.
+func (p *polls) end(script string) <-chan *redis.Cmd {
+	ended := make(chan *redis.Cmd, 1)
+	go func() {
+		ended <- p.EvalSha(p.t.Context(), script, []string{asynqkeys.Key("q", "active"), asynqkeys.Key("q", "lease"), "task", "today", "all"})
+	}()
+	return ended
+}
+
+// TestEndsOfTasksShareTheRoundTripOfAPoll, and each gets its own reply. They wait for it for a moment, unless the server is to stop.
+func TestEndsOfTasksShareTheRoundTripOfAPoll(t *testing.T) {
+	p := newPolls(t, 1)
+	scripts := make(pipelines, 1000)
+	p.UniversalClient.(*redis.Client).AddHook(scripts)
+	for together := 0; together != 3; { // a busy machine may begin the ends too late
+		ended, other, polled := p.end(p.task), p.end("no script"), p.poll(p.empty)
+		time.Sleep(endWithin / 5)
+		p.signals.add()
+		<-polled
+		if c := <-ended; c.Val() != "a task" {
+			t.Errorf("%v", c)
+		}
+		if c := <-other; !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+			t.Errorf("%v", c)
+		}
+		for len(scripts) > 0 {
+			together = <-scripts
+		}
+	}
+	began := time.Now()
+	if c := <-p.end(p.task); c.Val() != "a task" {
+		t.Errorf("%v", c)
+	}
+	if took := time.Since(began); took < endWithin {
+		t.Errorf("it waited %v for a poll", took)
+	}
+	close(p.done)
+	for range 1000 {
+		<-p.end(p.task)
+	}
+	if took := time.Since(began); took > 1000*endWithin {
+		t.Errorf("%v for 1,000 ends while the server stops", took)
+	}
+}
+
+// TestAllSlotsAreFreedAtOnce: while all are taken no poll comes, so no end waits for one.
+func TestAllSlotsAreFreedAtOnce(t *testing.T) {
+	p := newPolls(t, 1)
+	const tasks = 200
+	p.slots = 2
+	began := time.Now()
+	for range tasks {
+		_ = p.handle(func() error { <-p.end(p.task); return nil })
+	}
+	if took := time.Since(began); took > tasks*endWithin/2 {
+		t.Errorf("%v for %d tasks", took, tasks)
+	}
+}
+
+// TestTasksEndWithThePollsOfAServer: it is Asynq that names the scripts' keys.
+func TestTasksEndWithThePollsOfAServer(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	scripts := make(pipelines, 10_000)
+	rdb.AddHook(scripts)
+	q, handled, worked := New(rdb), make(chan struct{}, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		worked <- q.Work(ctx, tasks.Worker{
+			Queues: []string{"q"}, Concurrent: 4, Logger: slog.New(slog.DiscardHandler),
+			Handle: func(context.Context, tasks.Task) error { handled <- struct{}{}; return nil },
+			Delay:  func(error) time.Duration { return time.Second },
+		})
+	}()
+	for shared := false; !shared; {
+		if err := q.Put(t.Context(), tasks.Task{Queue: "q", Type: "t"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		<-handled
+		for len(scripts) > 0 {
+			shared = <-scripts > 1 || shared // Put sends one, with its signal
+		}
+	}
+	stop()
+	if err := <-worked; err != nil {
+		t.Error(err)
+	}
+	states, err := q.Tasks(t.Context(), []string{"q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, n := range states {
+		if n > 0 {
+			t.Errorf("%d tasks are %s", n, state)
+		}
+	}
 }
 
 // TestPutSignals: each task that workers may take now is signalled, also to a server that does not have the script.

@@ -2,6 +2,7 @@ package shop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
 )
 
 // TestASaleOnACluster sells items that live on different masters.
@@ -94,6 +96,25 @@ func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
 		return out.Admitted()
 	})
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// TestEveryMasterIsAskedForProcesses has a process that only one master counts: a lost namespace that runs is not taken over.
+func TestEveryMasterIsAskedForProcesses(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartFailoverCluster(t, 10*time.Second)
+	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
+	for _, addr := range cluster.Addrs {
+		one := redis.NewClient(&redis.Options{Addr: addr})
+		subscribed := one.Subscribe(t.Context(), in.namespace+":notify")
+		_, err := subscribed.Receive(t.Context())
+		must(t, err)
+		if err := in.opens(postgres.New(in.pool), in.namespace); !errors.Is(err, orders.ErrUnavailable) || !strings.Contains(err.Error(), "1 processes run") {
+			t.Errorf("with a process on %s: %v, want ErrUnavailable", addr, err)
+		}
+		must(t, subscribed.Close())
+		must(t, one.Close())
+	}
+	eventually(t, "it is opened without any", func() bool { return in.opens(postgres.New(in.pool), in.namespace) == nil })
 }
 
 // heldBy reports whether a master of a cluster has the keys of an item.

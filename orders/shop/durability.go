@@ -130,7 +130,7 @@ func (k *keeping) fit(want Durability) error {
 // inspect asks every master for its configuration.
 func inspect(ctx context.Context, rdb redis.UniversalClient) (all []keeping, err error) {
 	var mu sync.Mutex
-	err = eachMaster(ctx, rdb, func(ctx context.Context, master *redis.Client) error {
+	err = core.EachMaster(ctx, rdb, func(ctx context.Context, master *redis.Client) error {
 		k, err := inspectOne(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
@@ -138,18 +138,6 @@ func inspect(ctx context.Context, rdb redis.UniversalClient) (all []keeping, err
 		return err
 	})
 	return all, err
-}
-
-// eachMaster calls fn for every master, at the same time.
-func eachMaster(ctx context.Context, rdb redis.UniversalClient, fn func(context.Context, *redis.Client) error) error {
-	switch rdb := rdb.(type) {
-	case *redis.Client:
-		return fn(ctx, rdb)
-	case *redis.ClusterClient:
-		return rdb.ForEachMaster(ctx, fn)
-	default:
-		return fmt.Errorf("orders: a %T cannot be asked for its configuration", rdb)
-	}
 }
 
 func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
@@ -209,7 +197,7 @@ func (s *Service) watchEviction(ctx context.Context) error {
 	return periodic.Woken(ctx, evictionInterval, nil, func() {
 		var mu sync.Mutex
 		var details []string
-		err := eachMaster(ctx, s.core.Base, func(ctx context.Context, master *redis.Client) error {
+		err := core.EachMaster(ctx, s.core.Base, func(ctx context.Context, master *redis.Client) error {
 			k := keeping{addr: master.Options().Addr}
 			if err := k.readInfo(ctx, master, "memory", "stats"); err != nil {
 				return err

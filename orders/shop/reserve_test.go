@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
+	"github.com/tidegate/tidegate/orders/shop/internal/lua"
 )
 
 // footprint returns everything that Redis stores for a namespace, except times.
@@ -305,4 +309,66 @@ func (in *installation) scripts() (calls int) {
 		}
 	}
 	return calls
+}
+
+// An order that Redis reserved after its caller had stopped waiting is remembered, so that it has two copies and its buyer gets it.
+func TestAReservationIsRememberedWhenNobodyWaitsForItAnyMore(t *testing.T) {
+	t.Parallel()
+	in := installOn(t, testenv.StartRedis(t).URL())
+	in.timeout = redisTimeout
+	p := in.start(func(o *shop.Options) { o.Timeout = 50 * time.Millisecond })
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 10_000 })
+	n := 0
+	eventually(t, "what Redis replied too late is remembered", func() bool { // a slow machine may not have asked Redis in time
+		n++
+		a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: fmt.Sprint("late-", n)})
+		must(t, err)
+		must(t, in.rdb.Do(t.Context(), "CLIENT", "PAUSE", time.Minute.Milliseconds(), "WRITE").Err())
+		_, err = a.Reserve(t.Context())
+		must(t, in.rdb.Do(t.Context(), "CLIENT", "UNPAUSE").Err())
+		if !errors.Is(err, orders.ErrUnavailable) {
+			t.Fatalf("%v, want ErrUnavailable", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		return a.Remembered()
+	})
+}
+
+// Two scripts have connections of their own. While they are under way, those of further items share round trips.
+func TestScriptsOfManyItemsShareRoundTrips(t *testing.T) {
+	t.Parallel()
+	in := installOn(t, testenv.StartRedis(t).URL())
+	p := in.start(func(o *shop.Options) { o.Timeout = 20 * time.Second })
+	const items = 6
+	sale := in.sale(p, func(s *orders.Sale) {
+		shoe := s.Items[0]
+		for i := 1; i < items; i++ {
+			shoe.ID = fmt.Sprint("shoe-", i)
+			s.Items = append(s.Items, shoe)
+		}
+	})
+	in.order(p, sale.ID, "first", "", 1)
+	held, release := make(chan struct{}, 2*items), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(goOn)
+	p.rdb.AddHook(around{word: lua.Reserve.Hash(), before: func() { held <- struct{}{}; <-release }})
+	var buyers errgroup.Group
+	for _, item := range sale.Items {
+		buyers.Go(func() error {
+			out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: item.ID, Quantity: 1, User: "ann"})
+			if err == nil && !out.Admitted() {
+				err = fmt.Errorf("%s: %+v", item.ID, out)
+			}
+			return err
+		})
+	}
+	for range 3 {
+		arrives(t, "two scripts and one round trip of others are under way", held)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if n := len(held); n > 0 {
+		t.Errorf("%d round trips are under way, want 3 for %d scripts", 3+n, items)
+	}
+	goOn()
+	must(t, buyers.Wait())
 }

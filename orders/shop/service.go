@@ -61,7 +61,8 @@ type Options struct {
 	EphemeralRedis bool
 	// AcceptOnly leaves committing to other processes: Run accepts orders and has no worker.
 	AcceptOnly bool
-	// CommitOnly is for a process that only commits. Open then only logs that Redis provides less than Durability.
+	// CommitOnly is for a process that only commits. Open then only logs that Redis provides less than Durability. The process is not notified of
+	// orders: Wait and Events notice changes by asking the database, and Committed stays 0.
 	CommitOnly bool
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
@@ -94,6 +95,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("orders: namespace %q must be "+names.Length+" letters, digits, dots, underscores or hyphens", o.Namespace)
 	case o.Timeout < 0 || o.MaxRemembered < 0:
 		return errors.New("orders: timeout and remembered orders must not be negative")
+	case o.AcceptOnly && o.CommitOnly:
+		return errors.New("orders: a process is for accepting only or for committing only, or for both without either option")
 	}
 	return o.Durability.validate()
 }
@@ -215,7 +218,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) runLoops(ctx context.Context) error {
 	s.turning.Beat(commit.Turn)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.notifier.Listen(ctx) })
+	g.Go(func() error { return s.notifier.Listen(ctx, s.opts.CommitOnly) })
 	g.Go(func() error { return s.sales.Watch(ctx) })
 	g.Go(func() error { return s.recoverer.RecoverSales(ctx) })
 	g.Go(func() error { return s.keeper.AskForCommits(ctx) })

@@ -86,3 +86,11 @@ func TestWaitReady(t *testing.T) {
 	must(t, s.WaitReady(t.Context()))
 	must(t, s.Ready(t.Context()))
 }
+
+func TestAProcessIsForAcceptingOnlyOrForCommittingOnly(t *testing.T) {
+	t.Parallel()
+	_, err := shop.NewService(nil, nil, nil, shop.Options{AcceptOnly: true, CommitOnly: true})
+	if err == nil || !strings.Contains(err.Error(), "accepting only or for committing only") {
+		t.Errorf("%v", err)
+	}
+}

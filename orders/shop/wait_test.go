@@ -2,11 +2,13 @@ package shop_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/shop"
 )
 
 // untold is shorter than the polling interval of waiters. An answer within it was triggered by a notification.
@@ -99,4 +101,44 @@ func TestAChangeIsSeenWithoutBulletins(t *testing.T) {
 	}
 	t.Logf("the feed asked and found it after %v", time.Since(began))
 	t.Logf("who waits for the order, after %v", (<-confirmed).Sub(began))
+}
+
+// Processes that only commit receive what operators change, and no notifications of orders. The others receive both.
+func TestProcessesThatOnlyCommitAreNotNotifiedOfOrders(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	sub := in.rdb.Subscribe(t.Context(), in.namespace+":notify-committers")
+	t.Cleanup(func() { _ = sub.Close() })
+	_, err := sub.Receive(t.Context())
+	must(t, err)
+	p := in.start()
+	in.start(func(o *shop.Options) { o.AcceptOnly, o.CommitOnly = false, true })
+	eventually(t, "both are subscribed", func() bool {
+		n, err := in.rdb.PubSubNumSub(t.Context(), in.namespace+":notify", in.namespace+":notify-committers").Result()
+		must(t, err)
+		return n[in.namespace+":notify"] == 1 && n[in.namespace+":notify-committers"] == 2
+	})
+	received := func() (all string) {
+		must(t, in.rdb.Publish(t.Context(), in.namespace+":notify-committers", "{}").Err())
+		for {
+			m, err := sub.ReceiveMessage(t.Context())
+			must(t, err)
+			if m.Payload == "{}" {
+				return all
+			}
+			all += m.Payload
+		}
+	}
+	sale := in.sale(p)
+	if all := received(); !strings.Contains(all, `"sales":true`) {
+		t.Errorf("received %q after the sale was published", all)
+	}
+	out := in.order(p, sale.ID, "ann", "", 1)
+	if o := in.settled(p, out.Order.ID); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	eventually(t, "the commit was reported", func() bool { return p.Committed() == 1 })
+	if all := received(); strings.Contains(all, `"orders"`) {
+		t.Errorf("received %q after an order", all)
+	}
 }

@@ -173,19 +173,28 @@ func appendKeys(args []any, c *store.Call) []any {
 // runScript runs decide.lua once for all calls, and returns a list with one reply for each.
 func runScript(ctx context.Context, rdb redisscript.Client, calls []*asked, now int64, about time.Time) redisscript.Reply {
 	var parts scriptParts
+	tallies := 0
 	args := make([]any, 3, 3+8*len(calls))
 	for _, a := range calls {
 		c := &a.In
 		args = appendKeys(args, c)
+		tallies += len(c.Tallies)
 		for i := range c.Tallies {
 			t := &c.Tallies[i]
 			parts |= partsFor(t, withRecord(c, t))
 		}
 	}
 	args[2] = len(args) - 3
-	for _, a := range calls {
-		c := &a.In
-		args = append(args, pack(make([]byte, 0, 64*len(c.Tallies)), c, now, about), c.Request, c.Channel)
+	ends := make([]int, len(calls))
+	b := make([]byte, 0, 32*len(calls)+64*tallies)
+	for i, a := range calls {
+		b = pack(b, &a.In, now, about)
+		ends[i] = len(b)
+	}
+	all, packed, from := string(b), make([]string, len(calls)), 0
+	for i, a := range calls {
+		packed[i], from = all[from:ends[i]], ends[i]
+		args = append(args, &packed[i], a.In.Request, a.In.Channel) // a pointer to a string is an argument that needs no memory
 	}
 	return scriptOf(parts).Do(ctx, rdb, args)
 }

@@ -101,8 +101,7 @@ func (s *Store) run(ctx context.Context, calls []*asked) {
 				continue
 			}
 			a.Out.counts, a.Out.known, a.Err = decodeCounts(value, len(a.In.Tallies))
-			var wrong wrongSpan
-			if errors.As(a.Err, &wrong) && turn < maxTurns {
+			if wrong, ok := errors.AsType[wrongSpan](a.Err); ok && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))
 				again = append(again, a)
 			}

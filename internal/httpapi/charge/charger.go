@@ -44,9 +44,8 @@ type Limit interface {
 func (c *Charger) RequestOf(r *request.Info) admission.Request { return r.Admission(c.Proxies) }
 
 // Charge asks the rules about the request, and writes their result into the response's header fields. The returned context is
-// for the remaining work: rules and remaining work share the time within; 0: no limit. It must be cancelled also after an
-// error.
-func (c *Charger) Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
+// for the remaining work: rules and remaining work share the time within; 0: no limit. It must be ended also after an error.
+func (c *Charger) Charge(ctx context.Context, within time.Duration) (*lazydeadline.Context, error) {
 	return c.ChargeUnless(ctx, within, nil)
 }
 
@@ -54,10 +53,10 @@ func (c *Charger) Charge(ctx context.Context, within time.Duration) (context.Con
 // that is an error of the operator, and its text is not returned to the caller.
 func (c *Charger) ChargeUnless(
 	ctx context.Context, within time.Duration, excused func(context.Context) bool,
-) (rest context.Context, cancel context.CancelFunc, err error) {
+) (*lazydeadline.Context, error) {
 	r := request.Of(ctx)
-	rest, cancel, _, err = c.chargeOrSolve(ctx, within, r, c.RequestOf(r), nil, excused)
-	return rest, cancel, ownFault(err)
+	rest, _, err := c.chargeOrSolve(ctx, within, r, c.RequestOf(r), nil, excused)
+	return rest, ownFault(err)
 }
 
 // ownFault returns err, and for a request to this API that a rule cannot decide an internal problem: the operator's fault, not
@@ -73,8 +72,8 @@ func ownFault(err error) error {
 
 // ChargeOnly is Charge for a request whose remaining work has no deadline.
 func (c *Charger) ChargeOnly(ctx context.Context) error {
-	_, cancel, err := c.Charge(ctx, 0)
-	cancel()
+	rest, err := c.Charge(ctx, 0)
+	rest.End()
 	return err
 }
 
@@ -102,8 +101,8 @@ func (c *Charger) EchoMiddleware(next echo.HandlerFunc) echo.HandlerFunc {
 func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding, needed func() (bool, error)) error {
 	r := request.Of(ctx)
 	req := c.RequestOf(r)
-	_, cancel, solved, err := c.chargeOrSolve(ctx, 0, r, req, &b, nil)
-	cancel()
+	rest, solved, err := c.chargeOrSolve(ctx, 0, r, req, &b, nil)
+	rest.End()
 	if err != nil || solved {
 		return ownFault(err)
 	}
@@ -124,8 +123,8 @@ func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding, needed 
 
 // ChargeFor charges req, which a gateway asks about with the request of ctx.
 func (c *Charger) ChargeFor(ctx context.Context, req admission.Request) error {
-	_, cancel, _, err := c.chargeOrSolve(ctx, 0, request.Of(ctx), req, nil, nil)
-	cancel()
+	rest, _, err := c.chargeOrSolve(ctx, 0, request.Of(ctx), req, nil, nil)
+	rest.End()
 	return err
 }
 
@@ -134,81 +133,83 @@ func (c *Charger) ChargeFor(ctx context.Context, req admission.Request) error {
 // is not verified earlier, because a solution is valid only once, and verifying it costs more than charging.
 func (c *Charger) chargeOrSolve(
 	ctx context.Context, within time.Duration, r *request.Info, req admission.Request, b *captcha.Binding, excused func(context.Context) bool,
-) (rest context.Context, cancel context.CancelFunc, solved bool, err error) {
-	var d admission.Decision
+) (rest *lazydeadline.Context, solved bool, err error) {
+	r.Asked = req
+	d := &r.Charged
 	if !r.Placing {
 		defer func() {
 			if err != nil || len(d.Rules) > 0 { // otherwise no rule applies to this request, and its result is not theirs
-				c.Answered(r, err, "", func() admission.Request { return req })
+				c.answered(r, &r.Asked, err, "")
 			}
 		}()
 	}
-	rest, cancel = lazydeadline.Within(ctx, within)
-	d, err = c.charge(rest, req, excused)
+	rest = lazydeadline.Within(ctx, within)
+	err = c.charge(rest, &r.Asked, d, excused)
 	if err == nil && d.Reason == admission.CaptchaRequired && c.Challenges != nil {
 		if b == nil {
 			b = new(c.Challenges.OrderBinding(&req))
 		}
 		token := r.HTTP.Header.Get(challenge.SolutionField)
-		admissionhttp.WriteFields(r.Header, &d) // of the refusal, unless the solution helps
+		admissionhttp.WriteFields(r.Header, d) // of the refusal, unless the solution helps
 		if token == "" {
-			return rest, cancel, false, denial(&d, c.Challenges.ChallengeFor(*b))
+			return rest, false, denial(d, c.Challenges.ChallengeFor(*b))
 		}
 		err = c.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
 			err = r.Stay.Outside(func() error { return c.Challenges.Verify(ctx, token, *b, req.IP) })
 		}
 		if err != nil {
-			return rest, cancel, false, err
+			return rest, false, err
 		}
-		cancel()
-		rest, cancel = lazydeadline.Within(ctx, within) // verifying may have used up the first deadline
-		req.Solved = true
-		d, err = c.charge(rest, req, nil) // excused was called before
-		delete(r.Header, "Retry-After")   // was for requests without a solution
+		rest.End()
+		rest = lazydeadline.Within(ctx, within) // verifying may have used up the first deadline
+		r.Asked.Solved = true
+		err = c.charge(rest, &r.Asked, d, nil) // excused was called before
+		delete(r.Header, "Retry-After")        // was for requests without a solution
 	}
 	if err != nil {
-		return rest, cancel, false, err
+		return rest, false, err
 	}
-	admissionhttp.WriteFields(r.Header, &d)
-	r.Charged = d
-	return rest, cancel, req.Solved, denial(&d, nil)
+	admissionhttp.WriteFields(r.Header, d)
+	return rest, r.Asked.Solved, denial(d, nil)
 }
 
-// charge is the only place that charges requests in this process.
-func (c *Charger) charge(
-	ctx context.Context, req admission.Request, excused func(context.Context) bool,
-) (d admission.Decision, err error) {
+// charge is the only place that charges requests in this process. It sets d, and retains neither pointer.
+func (c *Charger) charge(ctx context.Context, req *admission.Request, d *admission.Decision, excused func(context.Context) bool) (err error) {
 	request.Of(ctx).Slot.Leave()
 	began := time.Now()
 	ctx, span := c.startSpan(ctx)
 	if excused == nil {
-		d, err = c.Gate.Charge(ctx, req)
+		*d, err = c.Gate.Charge(ctx, *req)
 	} else {
-		d, err = c.Gate.ChargeUnless(ctx, req, excused)
+		*d, err = c.Gate.ChargeUnless(ctx, *req, excused)
 	}
-	endSpan(span, &d, err)
+	endSpan(span, d, err)
 	if err == nil && c.Decided != nil {
-		c.Decided(&req, &d, time.Since(began))
+		c.Decided(req, d, time.Since(began))
 	}
-	return d, err
+	return err
 }
 
 // Decide charges req for a caller whose answer depends on nothing else. A denial is not an error.
 func (c *Charger) Decide(ctx context.Context, req admission.Request) (admission.Decision, error) {
-	d, err := c.charge(ctx, req, nil)
+	var d admission.Decision
+	err := c.charge(ctx, &req, &d, nil)
 	if c.Recorder != nil {
 		answer := err
 		if err == nil {
 			answer = denial(&d, nil)
 		}
-		c.Answered(request.Of(ctx), answer, d.Rule, func() admission.Request { return req })
+		c.answered(request.Of(ctx), &req, answer, d.Rule)
 	}
 	return d, err
 }
 
-// Answered records for the page how the rules decided a request, or how an order ended.
-func (c *Charger) Answered(r *request.Info, err error, rule string, asked func() admission.Request) {
+// Answered records for the page how a request to this API ended.
+func (c *Charger) Answered(r *request.Info, err error) { c.answered(r, nil, err, "") }
+
+// answered is Answered for what the rules were asked, or nil: about r itself.
+func (c *Charger) answered(r *request.Info, req *admission.Request, err error, rule string) {
 	if c.Recorder == nil {
 		return
 	}
@@ -219,7 +220,13 @@ func (c *Charger) Answered(r *request.Info, err error, rule string, asked func()
 			rule = p.Rule
 		}
 	}
-	c.Recorder.Answered(answer, rule, time.Since(r.Began), asked)
+	if !c.Recorder.Answered(answer, time.Since(r.Began)) {
+		return
+	}
+	if req == nil {
+		req = new(c.RequestOf(r))
+	}
+	c.Recorder.Show(answer, rule, req)
 }
 
 // denial returns the problem for a refusal d, with the challenge to solve if that is not nil. For an admitted request it returns nil.

@@ -32,7 +32,8 @@ type Info struct {
 	Body    []byte             // of an order, if it has arrived completely
 	Slot    loadshed.Slot      // until it waits for something else
 	Stay    loadshed.Stay      // while it is decided
-	Charged admission.Decision // of the rules that let it in
+	Asked   admission.Request  // what the rules were asked last before serving it
+	Charged admission.Decision // their answer; zero if they did not answer
 	Header  http.Header
 	HTTP    *http.Request
 	Echo    echo.Context // not valid after the response
@@ -42,13 +43,37 @@ type Info struct {
 	Item   string    // an existing item of that sale
 	Order  orders.ID // as Shown names it
 	Reason string    // of the problem in the response
+
+	ctx     infoContext // of NewContext
+	ids     [1]string
+	arrived arrivedBody
 }
 
 type requestKey struct{}
 
-// NewContext returns a context with r.
+// infoContext is like a context of context.WithValue, but a part of its value.
+type infoContext struct {
+	context.Context // the parent
+	info            *Info
+}
+
+func (c *infoContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return c.info
+	}
+	return c.Context.Value(key)
+}
+
+// NewContext returns a context with r, which can have only one.
 func NewContext(ctx context.Context, r *Info) context.Context {
-	return context.WithValue(ctx, requestKey{}, r)
+	r.ctx = infoContext{ctx, r}
+	return &r.ctx
+}
+
+// IDs returns the id as the values of a header field.
+func (r *Info) IDs() []string {
+	r.ids[0] = r.ID
+	return r.ids[:]
 }
 
 // Of returns what is known about the request of ctx.
@@ -134,7 +159,8 @@ func (r *Info) ReadAhead(most int64) {
 	if err == nil {
 		r.Body = body
 	}
-	req.Body = &arrivedBody{*bytes.NewReader(body), err} // the server closes the original
+	r.arrived = arrivedBody{*bytes.NewReader(body), err}
+	req.Body = &r.arrived // the server closes the original
 }
 
 // bom is the BOM of UTF-8, which some programs write before JSON.

@@ -44,7 +44,7 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	}
 	header["Content-Type"] = response.JSON
 	c.Response().WriteHeader(http.StatusAccepted)
-	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body)
+	_ = huma.DefaultJSONFormat.Marshal(c.Response(), &out.Body)
 }
 
 // unlessBanned refuses a banned caller before its body is read and validated. It does not apply to requests that FastPlace can
@@ -52,8 +52,8 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 func (h *Placer) unlessBanned(ctx huma.Context, next func(huma.Context)) {
 	r := request.Of(ctx.Context())
 	if _, _, banned := h.Gate.Banned(h.Rules.RequestOf(r)); banned {
-		_, cancel, err := h.Rules.Charge(ctx.Context(), h.Within) // returns the refusal
-		cancel()
+		rest, err := h.Rules.Charge(ctx.Context(), h.Within) // returns the refusal
+		rest.End()
 		if err != nil {
 			h.Errors.Fail(humaecho.Unwrap(ctx), err)
 			return

@@ -52,13 +52,12 @@ type Preparer interface {
 type rules interface {
 	// RequestOf returns what the rules are asked about a request.
 	RequestOf(r *request.Info) admission.Request
-	// Charge asks the rules. The returned context is for the remaining work within the same time; it must be cancelled also after an
-	// error.
-	Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error)
+	// Charge asks the rules. The returned context is for the remaining work within the same time; it must be ended also after an error.
+	Charge(ctx context.Context, within time.Duration) (*lazydeadline.Context, error)
 	// ChargeUnless is Charge, but does not refuse requests for which excused returns true.
-	ChargeUnless(ctx context.Context, within time.Duration, excused func(context.Context) bool) (context.Context, context.CancelFunc, error)
+	ChargeUnless(ctx context.Context, within time.Duration, excused func(context.Context) bool) (*lazydeadline.Context, error)
 	// Answered records how a request was answered.
-	Answered(r *request.Info, err error, rule string, asked func() admission.Request)
+	Answered(r *request.Info, err error)
 }
 
 // Attempt is an attempt to place an order, after validation.
@@ -120,114 +119,124 @@ type PlacedOrder struct {
 // not charged to users: a sold-out sale costs its crowd nothing. A repeat of an order is neither charged nor refused: if only
 // Redis has the order, a charge is refunded, and before a refusal Redis is asked.
 func (h *Placer) Place(ctx context.Context, in *placeInput) (*placeOutput, error) {
-	r := request.Of(ctx)
-	r.Placing = true
-	out, err := h.attempt(ctx, in)
-	h.Rules.Answered(r, err, "", func() admission.Request { return h.Rules.RequestOf(r) })
-	return out, err
-}
-
-func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
-	r := request.Of(ctx)
-	var err error
-	if in.Key, err = unquoted(in.Key); err != nil {
-		return nil, err
-	}
-	attempt, err := h.Orders.Prepare(in.Body.of(in.Sale, r.Caller.User, in.Key))
+	p := &placing{Placer: h, r: request.Of(ctx), in: *in}
+	p.r.Placing = true
+	err := p.place(ctx)
+	h.Rules.Answered(p.r, err)
 	if err != nil {
 		return nil, err
 	}
-	r.Sale, r.Item = in.Sale, in.Body.Item
-	out, decided := attempt.Screen()
-	if decided && !out.Admitted() && r.Caller.User == "" { // the key may be guessed, and a guess costs as much as an order
-		_, cancel, err := h.Rules.Charge(ctx, h.Within)
-		cancel()
+	return &p.placed, nil
+}
+
+// placing is a request for an order that is being decided.
+type placing struct {
+	*Placer
+
+	r       *request.Info
+	in      placeInput
+	attempt Attempt
+	out     orders.Outcome
+	found   bool  // out is the order that a refused request repeats
+	unknown error // why that cannot be found out
+	placed  placeOutput
+}
+
+func (p *placing) place(ctx context.Context) (err error) {
+	in := &p.in
+	if in.Key, err = unquoted(in.Key); err != nil {
+		return err
+	}
+	if p.attempt, err = p.Orders.Prepare(in.Body.of(in.Sale, p.r.Caller.User, in.Key)); err != nil {
+		return err
+	}
+	p.r.Sale, p.r.Item = in.Sale, in.Body.Item
+	var decided bool
+	p.out, decided = p.attempt.Screen()
+	if decided && !p.out.Admitted() && p.r.Caller.User == "" { // the key may be guessed, and a guess costs as much as an order
+		rest, err := p.Rules.Charge(ctx, p.Within)
+		rest.End()
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if !decided {
-		if out, err = h.reserve(ctx, in, attempt); err != nil {
-			return nil, err
+		if err := p.reserve(ctx); err != nil {
+			return err
 		}
 	}
-	record(ctx, h.Orders, &out.Order)
-	if !out.Admitted() {
-		return nil, refusalProblem(&out)
+	record(ctx, p.Orders, &p.out.Order)
+	if !p.out.Admitted() {
+		return refusalProblem(&p.out)
 	}
 	const path = "/v1/orders/"
-	o, wait, location := &out.Order, pollAfter(&out.Order), path+out.Order.ID.String()
-	placed := &placeOutput{
+	var buf [64]byte
+	text, _ := p.out.Order.ID.AppendText(append(buf[:0], path...)) // never fails
+	o, wait, location := &p.out.Order, pollAfter(&p.out.Order), string(text)
+	p.placed = placeOutput{
 		Location:   location,
 		RetryAfter: strconv.FormatInt(max(1, (wait+999)/1000), 10),
 		Body: PlacedOrder{
 			OrderID: location[len(path):], Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: wait,
 		},
 	}
-	if out.Replayed {
-		placed.Replayed = "true"
+	if p.out.Replayed {
+		p.placed.Replayed = "true"
 	}
-	return placed, nil
+	return nil
 }
 
-// reserve returns the order that this repeats, or asks the rules, and then reserves. Each step has its own deadline, and
+// reserve sets out to the order that this repeats, or asks the rules, and then reserves. Each step has its own deadline, and
 // continues when the client disconnects.
-func (h *Placer) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
-	r := request.Of(ctx)
-	stay, retryAfter, ok := h.Capacity.Enter()
+func (p *placing) reserve(ctx context.Context) error {
+	stay, retryAfter, ok := p.Capacity.Enter()
 	if !ok {
-		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryAfter}, nil
+		p.out = orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryAfter}
+		return nil
 	}
-	r.Slot.Leave()
-	r.Stay = stay
+	p.r.Slot.Leave()
+	p.r.Stay = stay
 	counts := true
-	defer func() { r.Stay.Leave(counts) }()
-	remembered := attempt.Remembered()
-	if remembered { // this costs as much as reading the order
-		if out, found, err := h.recall(ctx, attempt); found || err != nil {
-			return out, err
+	defer func() { p.r.Stay.Leave(counts) }()
+	excused := p.repeated
+	if p.attempt.Remembered() { // this costs as much as reading the order
+		if found, err := p.recall(ctx); found || err != nil {
+			return err
 		}
+		excused = func(context.Context) bool { return false }
 	}
-	var found bool
-	var unknown error
-	rest, cancel, err := h.Rules.ChargeUnless(ctx, h.Within, func(rest context.Context) bool {
-		if !remembered {
-			out, found, unknown = h.repeated(rest, r, in, attempt)
-		}
-		return found || unknown != nil
-	})
-	defer cancel()
+	rest, err := p.Rules.ChargeUnless(ctx, p.Within, excused)
+	defer rest.End()
 	switch {
-	case found, unknown != nil:
-		return out, unknown
+	case p.found, p.unknown != nil:
+		return p.unknown
 	case err != nil:
 		_, refused := errors.AsType[*problem.Problem](err)
 		counts = !refused // a refusal may come from memory, so its duration does not measure a decision
-		return orders.Outcome{}, err
+		return err
 	}
-	out, err = attempt.Reserve(rest)
-	if err == nil && out.Reason == orders.ReasonTurnRequired {
-		out, err = h.restore(rest, r, in, attempt, out)
+	p.out, err = p.attempt.Reserve(rest)
+	if err == nil && p.out.Reason == orders.ReasonTurnRequired {
+		err = p.restore(rest)
 	}
-	if err == nil && out.Replayed {
-		h.refund(ctx, r)
+	if err == nil && p.out.Replayed {
+		p.refund(ctx)
 	}
-	return out, err
+	return err
 }
 
 // restore reserves again for a user whom the waiting room has admitted, and Redis has forgotten. Whoever comes without a turn has an
 // allowance of lookups, like whoever repeats an order.
-func (h *Placer) restore(
-	ctx context.Context, r *request.Info, in *placeInput, attempt Attempt, refused orders.Outcome,
-) (orders.Outcome, error) {
-	if h.Rooms == nil || r.Caller.User == "" || !h.Lookups.Take(h.subject(r), time.Now()) {
-		return refused, nil
+func (p *placing) restore(ctx context.Context) error {
+	user := p.r.Caller.User
+	if p.Rooms == nil || user == "" || !p.Lookups.Take(p.subject(), time.Now()) {
+		return nil
 	}
-	admitted, err := h.Rooms.Restore(ctx, in.Sale, in.Body.Item, r.Caller.User)
-	if err != nil || !admitted {
-		return refused, err
+	admitted, err := p.Rooms.Restore(ctx, p.in.Sale, p.in.Body.Item, user)
+	if err == nil && admitted {
+		p.out, err = p.attempt.Reserve(ctx)
 	}
-	return attempt.Reserve(ctx)
+	return err
 }
 
 // unquoted returns a key that is written as a string of structured fields (RFC 9651, section 3.3.3) without its quotes, and any other
@@ -255,32 +264,33 @@ func unquoted(key string) (string, error) {
 		`must end with the quote that it begins with, be longer than that, and have quotes and backslashes inside written as \" and \\`)
 }
 
-// recall returns the current state of an order that the process remembers.
-func (h *Placer) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, found bool, err error) {
-	ctx, cancel := lazydeadline.Within(ctx, h.Within)
-	defer cancel()
-	return attempt.Replay(ctx)
+// recall sets out to the current state of an order that the process remembers.
+func (p *placing) recall(ctx context.Context) (found bool, err error) {
+	within := lazydeadline.Within(ctx, p.Within)
+	defer within.End()
+	p.out, found, err = p.attempt.Replay(within)
+	return found, err
 }
 
-// repeated returns the order that a request repeats which is about to be refused, and which only Redis may have. Refused
-// requests must not load Redis: identical concurrent ones share one lookup, and each subject has an allowance.
-func (h *Placer) repeated(
-	ctx context.Context, r *request.Info, in *placeInput, attempt Attempt,
-) (out orders.Outcome, found bool, err error) {
+// repeated sets out to the order that a request repeats which is about to be refused, and which only Redis may have. It reports whether the
+// request is not refused. Refused requests must not load Redis: identical concurrent ones share one lookup, and each subject has an
+// allowance.
+func (p *placing) repeated(ctx context.Context) bool {
 	var same []byte
-	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.Caller.User, in.Key} {
+	for _, part := range []string{p.in.Sale, p.in.Body.Item, strconv.Itoa(p.in.Body.Quantity), p.r.Caller.User, p.in.Key} {
 		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // the length separates it from the next part
 	}
-	answer, err, _ := h.lookingUp.Do(string(same), func() (any, error) {
+	answer, err, _ := p.lookingUp.Do(string(same), func() (any, error) {
 		var of replayed
 		var err error
-		if h.Lookups.Take(h.subject(r), time.Now()) {
-			of.out, of.found, err = attempt.Replay(ctx)
+		if p.Lookups.Take(p.subject(), time.Now()) {
+			of.out, of.found, err = p.attempt.Replay(ctx)
 		}
 		return of, err
 	})
 	of := answer.(replayed)
-	return of.out, of.found, err
+	p.out, p.found, p.unknown = of.out, of.found, err
+	return p.found || p.unknown != nil
 }
 
 // replayed is the order that a request repeats, if it was found.
@@ -290,21 +300,21 @@ type replayed struct {
 }
 
 // subject returns the caller that rules count first: the user, or else the address.
-func (h *Placer) subject(r *request.Info) string {
-	if r.Caller.User != "" {
-		return "user " + r.Caller.User
+func (p *placing) subject() string {
+	if p.r.Caller.User != "" {
+		return "user " + p.r.Caller.User
 	}
-	return "address " + netaddr.Address(h.Rules.RequestOf(r).IP)
+	return "address " + netaddr.Address(p.Rules.RequestOf(p.r).IP)
 }
 
 // refund takes back the charge of a request that turned out to be a repeat.
-func (h *Placer) refund(ctx context.Context, r *request.Info) {
-	if err := h.Gate.Refund(ctx, r.Charged); err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.Attrs(), slog.Any("error", err))...)
+func (p *placing) refund(ctx context.Context) {
+	if err := p.Gate.Refund(ctx, p.r.Charged); err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(p.r.Attrs(), slog.Any("error", err))...)
 		return
 	}
-	delete(r.Header, "Ratelimit")
-	delete(r.Header, "Ratelimit-Policy")
+	delete(p.r.Header, "Ratelimit")
+	delete(p.r.Header, "Ratelimit-Policy")
 }
 
 // refusalProblem is the problem for an order that was refused.

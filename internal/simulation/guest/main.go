@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+	lua "github.com/yuin/gopher-lua"
 
 	"github.com/tidegate/tidegate/internal/simulation"
 )
@@ -37,7 +38,8 @@ func run(args []string) error {
 			return err
 		}
 	}
-	redis.SetLogger(logger{}) // its own has the time of the world in another form
+	lua.RegistrySize, lua.CallStackSize = 1024, 64 // instead of 5120 and 256, which miniredis would allocate for each script
+	redis.SetLogger(logger{})                      // its own has the time of the world in another form
 	result, err := simulation.Run(context.Background(), number, shape, os.Stderr)
 	if err != nil {
 		return err

@@ -168,7 +168,7 @@ func (h *host) run(ctx context.Context, number uint64, shape *simulation.Shape, 
 		args = append(args, string(text))
 	}
 	config := wazero.NewModuleConfig().WithName("").WithArgs(args...).WithStdout(&result).WithStderr(io.MultiWriter(hash, trace, last)).
-		WithEnv("GOGC", "400").
+		WithEnv("GOGC", "1600").
 		WithRandSource(chacha{rand.NewChaCha8(key)}).
 		WithWalltime(func() (int64, int32) { return now / 1e9, int32(now % 1e9) }, sys.ClockResolution(1)).
 		WithNanotime(func() int64 {

@@ -82,7 +82,7 @@ func (c *Committer) flush(ctx context.Context, calls []*batch.Call[submission, [
 	}
 }
 
-// commitBatch writes reservations to the database, clears the outbox, and notifies all processes, in this order: until the row
+// commitBatch writes reservations to the database, clears the outbox, and notifies the processes that sell, in this order: until the row
 // exists, the outbox entry guarantees redelivery. It returns one error per reservation. The batch's span is linked to from.
 func (c *Committer) commitBatch(ctx context.Context, batch []orders.Reservation, from []trace.SpanContext) []error {
 	if len(batch) == 0 {
@@ -228,7 +228,7 @@ type settlement struct {
 	v storage.Verdict
 }
 
-// settle clears the outbox of orders that the database has, and notifies all processes. The sweeper repeats what fails here;
+// settle clears the outbox of orders that the database has, and notifies the processes that sell. The sweeper repeats what fails here;
 // repeating is harmless.
 func (c *Committer) settle(ctx context.Context, settled []settlement) {
 	if len(settled) == 0 {

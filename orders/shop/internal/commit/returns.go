@@ -68,7 +68,7 @@ func (lc *Lifecycle) sweepReturns(ctx context.Context) error {
 	})
 }
 
-// returnUnits puts the units of orders that ended on sale again, and notifies all processes. What fails is still in the database,
+// returnUnits puts the units of orders that ended on sale again, and notifies the processes that sell. What fails is still in the database,
 // and the next sweep repeats it.
 func (lc *Lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 	if len(list) == 0 {
@@ -111,7 +111,9 @@ func (lc *Lifecycle) returnUnits(ctx context.Context, list []storage.Return) {
 		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
 		ids[ci] = append(ids[ci], r.ID)
 	}
-	lc.notifier.Publish(ctx, changes)
+	if len(changes.Orders) > 0 {
+		lc.notifier.Publish(ctx, changes)
+	}
 	for ci, a := range args {
 		reply := lua.Return.Run(ctx, lc.Batched, ci.Keys, a...)
 		err := lc.sales.Lost(ci, reply)

@@ -74,6 +74,9 @@ const ProbeFor = time.Second
 // NotificationChannel is the channel on which processes notify each other of changes.
 func (c *Core) NotificationChannel() string { return c.Namespace + ":notify" }
 
+// CommitterChannel is that of processes that only commit: notifications of orders and units would wake them for nothing.
+func (c *Core) CommitterChannel() string { return c.Namespace + ":notify-committers" }
+
 // VerifyRoundKey holds the results of the last verification of the sales. STRING, JSON of a verifyRound, until it is out of date.
 func (c *Core) VerifyRoundKey() string { return c.Namespace + ":verified" }
 

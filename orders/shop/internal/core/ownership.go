@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -151,13 +152,30 @@ func (c *Core) Claim(ctx context.Context, starting bool) error {
 // unused returns an error if processes are running in the namespace although Redis does not have its database: they are about to store it
 // again.
 func (c *Core) unused(ctx context.Context) error {
-	channel := c.NotificationChannel()
-	subscribers, err := c.Base.PubSubNumSub(ctx, channel).Result()
-	if err == nil && subscribers[channel] > 0 {
+	every, committers := c.NotificationChannel(), c.CommitterChannel()
+	var n atomic.Int64
+	err := EachMaster(ctx, c.Base, func(ctx context.Context, master *redis.Client) error { // each counts its own subscribers
+		subscribers, err := master.PubSubNumSub(ctx, every, committers).Result()
+		n.Add(subscribers[every] + subscribers[committers])
+		return err
+	})
+	if err == nil && n.Load() > 0 {
 		err = fmt.Errorf("%d processes run in namespace %s, and Redis has lost their database: waiting for them to store it again",
-			subscribers[channel], c.Namespace)
+			n.Load(), c.Namespace)
 	}
 	return Unavailable(err)
+}
+
+// EachMaster calls fn for every master, at the same time.
+func EachMaster(ctx context.Context, rdb redis.UniversalClient, fn func(context.Context, *redis.Client) error) error {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		return fn(ctx, rdb)
+	case *redis.ClusterClient:
+		return rdb.ForEachMaster(ctx, fn)
+	default:
+		return fmt.Errorf("orders: a %T cannot be asked for its masters", rdb)
+	}
 }
 
 // use stores in the database and in Redis that they belong together, unless either belongs to another one.

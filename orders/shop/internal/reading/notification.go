@@ -46,17 +46,22 @@ func NewNotifier(c *core.Core, sales *catalog.Watch, l *ledger.Ledger, w *Waiter
 	return &Notifier{Core: c, sales: sales, ledger: l, waiters: w}
 }
 
-// Publish sends a notification to all processes, this one included.
+// Publish sends a notification to all processes that need it, this one included.
 func (n *Notifier) Publish(ctx context.Context, b Notification) {
-	n.Sent(ctx, n.Queue(ctx, n.Base, b))
+	var sent *redis.IntCmd
+	_, _ = n.Base.Pipelined(ctx, func(p redis.Pipeliner) error { sent = n.Queue(ctx, p, b); return nil })
+	n.Sent(ctx, sent)
 }
 
 // Queue is Publish for a pipeline, whose sender passes the result to Sent. This process receives the notification at once.
-func (n *Notifier) Queue(ctx context.Context, p redis.Cmdable, b Notification) *redis.IntCmd {
+func (n *Notifier) Queue(ctx context.Context, p redis.Pipeliner, b Notification) *redis.IntCmd {
 	n.Receive(b)
 	text, err := json.Marshal(b)
 	if err != nil {
 		panic(err) // texts and numbers
+	}
+	if b.Sales || b.Verified {
+		p.Publish(ctx, n.CommitterChannel(), text)
 	}
 	return p.Publish(ctx, n.NotificationChannel(), text)
 }
@@ -68,8 +73,13 @@ func (n *Notifier) Sent(ctx context.Context, cmd *redis.IntCmd) {
 	}
 }
 
-// Listen receives notifications until ctx ends. After each (re)connection it assumes that some were missed.
-func (n *Notifier) Listen(ctx context.Context) error {
+// Listen receives notifications until ctx ends; if this process only commits, those of sales and verifications. After each (re)connection it
+// assumes that some were missed.
+func (n *Notifier) Listen(ctx context.Context, commitOnly bool) error {
+	channel := n.NotificationChannel()
+	if commitOnly {
+		channel = n.CommitterChannel()
+	}
 	return pubsub.Follow(ctx, listenPause, func() error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -80,7 +90,7 @@ func (n *Notifier) Listen(ctx context.Context) error {
 				cancel()
 			}
 		}()
-		return pubsub.Listen(ctx, n.Base.Subscribe, []string{n.NotificationChannel()}, func(message string) { n.received(ctx, message) })
+		return pubsub.Listen(ctx, n.Base.Subscribe, []string{channel}, func(message string) { n.received(ctx, message) })
 	}, func(err error) {
 		n.Logger.DebugContext(ctx, "no notifications are received", slog.Any("error", err))
 	})
