@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,5 +48,40 @@ func TestCalendarsGoByRedisTime(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A correction holds although the next microsecond belongs to another span, and although calls to another node correct the estimate too.
+func TestSpansAreCorrectedToTheMicrosecond(t *testing.T) {
+	t.Parallel()
+	st := redisstore.New(dial(t, testenv.Redis(t)))
+	end := time.Date(2030, time.March, 10, 7, 0, 0, 0, time.UTC)
+	st.SetClock(func() time.Time { return end.Add(-time.Microsecond) })
+	call := store.Call{Mode: store.Check, Tallies: []store.Tally{{
+		Key: fmt.Sprintf("test-%d:w:{minute}:abcdefgh", time.Now().UnixNano()), Subject: "minute", Algorithm: store.FixedWindow,
+		Limit: 10, Window: store.Window{Calendar: &store.Calendar{Unit: "minute", Zone: time.UTC}}, Cost: 1,
+	}}}
+	done := make(chan struct{})
+	var other sync.WaitGroup
+	other.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				st.SetSkew(-time.Hour)
+			}
+		}
+	})
+	defer other.Wait()
+	defer close(done)
+	for range 100 {
+		counts, err := st.Decide(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if counts[0].ResetAfter != time.Microsecond {
+			t.Fatalf("%+v, want the span's last microsecond", counts[0])
+		}
 	}
 }

@@ -87,8 +87,9 @@ const maxTurns = 3
 
 // run decides calls in one script. Calls with spans that do not contain Redis' time are sent again with corrected spans.
 func (s *Store) run(ctx context.Context, calls []*asked) {
+	about := time.Now().Add(time.Duration(s.skew.Load()))
 	for turn := 1; len(calls) > 0; turn++ {
-		now, about := int64(0), time.Now().Add(time.Duration(s.skew.Load()))
+		now := int64(0)
 		if s.now != nil {
 			now = s.now()
 		}
@@ -103,6 +104,7 @@ func (s *Store) run(ctx context.Context, calls []*asked) {
 			a.Out.counts, a.Out.known, a.Err = decodeCounts(value, len(a.In.Tallies))
 			if wrong, ok := errors.AsType[wrongSpan](a.Err); ok && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))
+				about = wrong.now // not by skew, which calls to a node with another clock may change meanwhile
 				again = append(again, a)
 			}
 		}
