@@ -57,9 +57,9 @@ func TestSpansAreCorrectedToTheMicrosecond(t *testing.T) {
 	st := redisstore.New(dial(t, testenv.Redis(t)))
 	end := time.Date(2030, time.March, 10, 7, 0, 0, 0, time.UTC)
 	st.SetClock(func() time.Time { return end.Add(-time.Microsecond) })
-	call := store.Call{Mode: store.Check, Tallies: []store.Tally{{
+	call := store.Call{Mode: store.Charge, Tallies: []store.Tally{{
 		Key: fmt.Sprintf("test-%d:w:{minute}:abcdefgh", time.Now().UnixNano()), Subject: "minute", Algorithm: store.FixedWindow,
-		Limit: 10, Window: store.Window{Calendar: &store.Calendar{Unit: "minute", Zone: time.UTC}}, Cost: 1,
+		Limit: 100, Window: store.Window{Calendar: &store.Calendar{Unit: "minute", Zone: time.UTC}}, Cost: 1,
 	}}}
 	done := make(chan struct{})
 	var other sync.WaitGroup
