@@ -164,3 +164,20 @@ func raised(fn func()) uint64 {
 	stop()
 	return <-highest - before
 }
+
+// TestVerificationFollowsOrders: of a million units of which few are sold, a verification takes memory for these. It runs alone, for it counts
+// what the whole process allocates.
+func TestVerificationFollowsOrders(t *testing.T) {
+	const most = 4 << 20
+	in := installIn(t, testenv.StartRedis(t).URL(), testenv.Postgres(t))
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1_000_000 })
+	placeMany(t, p, sale.ID, 100)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	in.verified(p, sale.ID)
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > most {
+		t.Errorf("%.1f MB", float64(bytes)/1e6)
+	}
+}

@@ -8,7 +8,9 @@ import (
 
 const (
 	minSlots = 1 << 10
-	maxSlots = 1 << 20 // 9 MB
+	maxSlots = 1 << 20 // 9 MB, if all pages exist
+	// pageSlots is how many sums are made at once, when the first of them is needed: of a large stock only few units may be sold.
+	pageSlots = 1 << 8
 	// maxRows is about how many elements are compared one by one.
 	maxRows = 1 << 13
 )
@@ -19,8 +21,8 @@ const (
 // elements of the slots that differed, which the caller keeps and compares one by one.
 type slots struct {
 	seed   maphash.Seed
-	sums   []uint64 // nil after the first comparison
-	rows   []bool   // by slot: its elements are rows; nil while none has any
+	sums   [][]uint64 // by page; nil for one whose sums are all 0, and altogether after the first comparison
+	rows   []bool     // by slot: its elements are rows; nil while none has any
 	mask   int
 	capped int // how many slots become rows at most
 }
@@ -28,7 +30,7 @@ type slots struct {
 // newSlots returns slots for sets of about count elements.
 func newSlots(count int) *slots {
 	n := min(max(1<<bits.Len(uint(count)), minSlots), maxSlots)
-	return &slots{seed: maphash.MakeSeed(), sums: make([]uint64, n), mask: n - 1, capped: max(1, maxRows*n/max(n, count))}
+	return &slots{seed: maphash.MakeSeed(), sums: make([][]uint64, n/pageSlots), mask: n - 1, capped: max(1, maxRows*n/max(n, count))}
 }
 
 func slotHash[T comparable](s *slots, element T) uint64 { return maphash.Comparable(s.seed, element) }
@@ -49,9 +51,14 @@ func (s *slots) addRow(slot int) {
 
 // add adds the hash of an element of one set, or subtracts that of the other with a factor of -1.
 func (s *slots) add(slot int, hash uint64) {
-	if s.sums != nil {
-		s.sums[slot] += hash
+	if s.sums == nil {
+		return
 	}
+	page := &s.sums[slot/pageSlots]
+	if *page == nil {
+		*page = make([]uint64, pageSlots)
+	}
+	(*page)[slot%pageSlots] += hash
 }
 
 // differ makes a slot differ, whatever its elements are.
@@ -64,9 +71,11 @@ func (s *slots) clear() { clear(s.sums) }
 // if orders in flight make more than those differ, the next verification chooses others.
 func (s *slots) choose() bool {
 	var differing []int
-	for slot, sum := range s.sums {
-		if sum != 0 && !s.isRow(slot) {
-			differing = append(differing, slot)
+	for p, page := range s.sums {
+		for i, sum := range page {
+			if slot := p*pageSlots + i; sum != 0 && !s.isRow(slot) {
+				differing = append(differing, slot)
+			}
 		}
 	}
 	s.sums = nil

@@ -36,7 +36,7 @@ end
 -- A whole number that JavaScript and Lua represent exactly, or nil.
 local function whole(text)
   local n = tonumber(text)
-  return n and n == math.floor(n) and math.abs(n) < 2 ^ 53 and n or nil
+  return n and n % 1 == 0 and n < 2 ^ 53 and n > -2 ^ 53 and n or nil
 end
 
 -- The item has a count of all writes to its orders and units, and one of those by each process: a process that misses writes of its own
@@ -47,48 +47,43 @@ end
 -- back and in_flight are the lengths of returned and outbox; sentinels is 1 if collections have a sentinel.
 local function read(seen)
   local all, caller, own = string.match(seen, '^(%d+) (%S+) (%d+)$')
-  local fields = {'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'writes', 'writes:' .. caller,
-    'switch', 'recovering', 'server', 'run', 'room', 'rebuilt', 'revision'}
-  local values = try('HMGET', item, unpack(fields))
-  if not values or not values[10] then
+  local caller_writes = 'writes:' .. caller
+  local v = try('HMGET', item, 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'writes', caller_writes, 'switch',
+    'recovering', 'server', 'run', 'room', 'rebuilt', 'revision')
+  if not v or not v[10] then
     return nil
   end
-  local it = {}
-  for i, name in ipairs(fields) do
-    it[name] = values[i]
-    if i <= 9 then
-      it[name] = whole(values[i] or i >= 8 and 0)
-      if not it[name] then
-        return nil
-      end
-    end
-  end
-  it.caller = fields[9]
-  if it.writes < tonumber(all) or it[it.caller] < tonumber(own) then
-    return nil
-  end
-  it.sentinels = it.server and 1 or 0
-  it.server = it.server or it.run
-  local sizes = {try('SCARD', returned), try('ZCARD', outbox), try('HLEN', pending), try('HLEN', keys), try('HLEN', buyers),
-    try('LLEN', holders), try('HLEN', turns)}
-  for i = 1, 7 do
-    if (sizes[i] or -1) < it.sentinels then
+  for i = 1, 9 do
+    v[i] = whole(v[i] or i >= 8 and 0)
+    if not v[i] then
       return nil
     end
   end
-  it.back, it.in_flight = sizes[1] - it.sentinels, sizes[2] - it.sentinels
-  return it
+  if v[8] < tonumber(all) or v[9] < tonumber(own) then
+    return nil
+  end
+  local sentinels = v[12] and 1 or 0
+  local back, in_flight = try('SCARD', returned) or -1, try('ZCARD', outbox) or -1
+  if math.min(back, in_flight, try('HLEN', pending) or -1, try('HLEN', keys) or -1, try('HLEN', buyers) or -1, try('LLEN', holders) or -1,
+    try('HLEN', turns) or -1) < sentinels then
+    return nil
+  end
+  return { -- in one go, since a table that grows costs more than what is in it
+    starts = v[1], ends = v[2], stock = v[3], next = v[4], quota = v[5], in_flight_max = v[6], forget = v[7], writes = v[8],
+    caller_writes = caller_writes, own = v[9], switch = v[10], recovering = v[11], server = v[12] or v[13], room = v[14], rebuilt = v[15],
+    revision = v[16], sentinels = sentinels, back = back - sentinels, in_flight = in_flight - sentinels,
+  }
 end
 
 -- Counts n writes of the caller, and writes the item's further fields.
 local function count(it, n, ...)
-  it.writes, it[it.caller] = it.writes + n, it[it.caller] + n
-  redis.call('HSET', item, 'writes', it.writes, it.caller, it[it.caller], ...)
+  it.writes, it.own = it.writes + n, it.own + n
+  redis.call('HSET', item, 'writes', it.writes, it.caller_writes, it.own, ...)
 end
 
 -- The counts in the form of a reply.
 local function counts(it)
-  return it.writes .. ' ' .. it[it.caller]
+  return it.writes .. ' ' .. it.own
 end
 
 -- Creates the item and its collections, each with its sentinel.

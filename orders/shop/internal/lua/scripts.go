@@ -13,7 +13,7 @@ var files embed.FS
 // The scripts.
 var (
 	Reserve   = script("reserve")
-	Settle    = script("settle")
+	Settle    = redisscript.Repeatable("orders settle", redisscript.Join(files, "try", "settle"))
 	Reject    = script("reject")
 	Return    = script("return")
 	Reassign  = script("reassign")

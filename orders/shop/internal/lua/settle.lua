@@ -1,10 +1,11 @@
 -- Deletes reservations that are committed.
 --
--- KEYS  prelude.lua
+-- KEYS  prelude.lua, which is not before this script: it would cost as much as the rest
 -- ARGV  order ids
 -- Reply how many of them were still pending, or -1 when a key is damaged
 --
 -- One step, so that no order is in the outbox without its reservation, which the sweeper could not commit.
+local pending, outbox = KEYS[3], KEYS[4]
 if not (try('ZCARD', outbox) and try('HLEN', pending)) then
   return -1
 end
