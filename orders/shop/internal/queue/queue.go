@@ -22,10 +22,21 @@ const TaskType = "orders:commit"
 
 const TaskMax = 500 // orders of a task
 
-// gatherFor is how long a process rests after each task, while the orders of the next one arrive: a task costs as much CPU time as
-// several orders. An order that arrives after a rest does not wait, and there is none while orders come too seldom for it to pay. The
-// others are committed up to so much later, which is little beside the time to their commit.
-const gatherFor = 5 * time.Millisecond
+// A process rests after each task, while the orders of the next one arrive: a task and its transaction cost as much CPU time as several
+// orders. An order that arrives after a rest does not wait, and there is none while orders come too seldom for it to pay. The others are
+// committed up to so much later.
+const (
+	gatherFor  = 5 * time.Millisecond
+	gatherMost = 40 * time.Millisecond
+	// gatherLonger is how many orders arrive while a task is sent when rests become longer, in proportion. A process that has about as much
+	// to do as its processors can has so many, however fast they are.
+	gatherLonger = 3
+)
+
+// gather returns how long to rest when so many orders arrive while a task is sent.
+func gather(arrive float64) time.Duration {
+	return min(time.Duration(max(1, arrive/gatherLonger)*float64(gatherFor)), gatherMost)
+}
 
 // enqueueTimeout is for one attempt, of two.
 const enqueueTimeout = time.Second
@@ -64,8 +75,9 @@ func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
 // during a rest after it, form the next.
 func (e *Enqueuer) Enqueue(ctx context.Context) error {
 	var (
-		pace batch.Pace
-		rest time.Time // until then
+		pace   batch.Pace
+		arrive float64   // orders while a task is sent; a single one that takes long changes little
+		rest   time.Time // until then
 	)
 	for {
 		var list []Offered
@@ -91,9 +103,10 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 			}
 		}
 		e.EnqueueTask(ctx, list)
-		now := time.Now()
-		if pace.Add(len(list), now); pace.Pays(gatherFor, now) {
-			rest = now.Add(gatherFor)
+		arrive += (float64(len(e.offers)) - arrive) / 8
+		now, left := time.Now(), gather(arrive)
+		if pace.Add(len(list), now); pace.Pays(left, now) {
+			rest = now.Add(left)
 		}
 	}
 }
