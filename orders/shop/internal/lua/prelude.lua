@@ -1,5 +1,5 @@
--- Prepended to every script of this folder, after try.lua of package redisscript. All keys of an item live in one slot. Every script declares the keys of one epoch,
--- in this order; those of a recovery declare the key of the item's leader after them.
+-- Prepended to every script of this folder but settle.lua, after try.lua of package redisscript. All keys of an item live in one slot.
+-- Every script declares the keys of one epoch, in this order; those of a recovery declare the key of the item's leader after them.
 --
 -- Redis does not undo the writes of a script that fails, so a script checks everything before its first write.
 local item, returned, pending, outbox, keys, buyers, holders, turns, lead = unpack(KEYS)

@@ -1,4 +1,4 @@
-// Package lua has the scripts that change or read items in Redis. prelude.lua begins each of them, and describes the keys.
+// Package lua has the scripts that change or read items in Redis. prelude.lua begins each of them but settle.lua, and describes the keys.
 package lua
 
 import (
