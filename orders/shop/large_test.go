@@ -3,6 +3,7 @@ package shop_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"testing"
@@ -173,11 +174,15 @@ func TestVerificationFollowsOrders(t *testing.T) {
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1_000_000 })
 	placeMany(t, p, sale.ID, 100)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	in.verified(p, sale.ID)
-	runtime.ReadMemStats(&after)
-	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > most {
-		t.Errorf("%.1f MB", float64(bytes)/1e6)
+	least := uint64(math.MaxUint64) // of several, for another loop may allocate meanwhile
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		in.verified(p, sale.ID)
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > most {
+		t.Errorf("%.1f MB", float64(least)/1e6)
 	}
 }

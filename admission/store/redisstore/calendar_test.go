@@ -70,6 +70,7 @@ func TestSpansAreCorrectedToTheMicrosecond(t *testing.T) {
 				return
 			default:
 				st.SetSkew(-time.Hour)
+				time.Sleep(10 * time.Microsecond)
 			}
 		}
 	})

@@ -10,7 +10,7 @@ const (
 	minSlots = 1 << 10
 	maxSlots = 1 << 20 // 9 MB, if all pages exist
 	// pageSlots is how many sums are made at once, when the first of them is needed: of a large stock only few units may be sold.
-	pageSlots = 1 << 8
+	pageSlots = 1 << 6
 	// maxRows is about how many elements are compared one by one.
 	maxRows = 1 << 13
 )
@@ -21,8 +21,8 @@ const (
 // elements of the slots that differed, which the caller keeps and compares one by one.
 type slots struct {
 	seed   maphash.Seed
-	sums   [][]uint64 // by page; nil for one whose sums are all 0, and altogether after the first comparison
-	rows   []bool     // by slot: its elements are rows; nil while none has any
+	sums   []*[pageSlots]uint64 // by page; nil for one whose sums are all 0, and altogether after the first comparison
+	rows   []bool               // by slot: its elements are rows; nil while none has any
 	mask   int
 	capped int // how many slots become rows at most
 }
@@ -30,7 +30,7 @@ type slots struct {
 // newSlots returns slots for sets of about count elements.
 func newSlots(count int) *slots {
 	n := min(max(1<<bits.Len(uint(count)), minSlots), maxSlots)
-	return &slots{seed: maphash.MakeSeed(), sums: make([][]uint64, n/pageSlots), mask: n - 1, capped: max(1, maxRows*n/max(n, count))}
+	return &slots{seed: maphash.MakeSeed(), sums: make([]*[pageSlots]uint64, n/pageSlots), mask: n - 1, capped: max(1, maxRows*n/max(n, count))}
 }
 
 func slotHash[T comparable](s *slots, element T) uint64 { return maphash.Comparable(s.seed, element) }
@@ -56,7 +56,7 @@ func (s *slots) add(slot int, hash uint64) {
 	}
 	page := &s.sums[slot/pageSlots]
 	if *page == nil {
-		*page = make([]uint64, pageSlots)
+		*page = new([pageSlots]uint64)
 	}
 	(*page)[slot%pageSlots] += hash
 }
@@ -65,13 +65,22 @@ func (s *slots) add(slot int, hash uint64) {
 func (s *slots) differ(slot int) { s.add(slot, rand.Uint64()) }
 
 // clear forgets the sums of a comparison that failed.
-func (s *slots) clear() { clear(s.sums) }
+func (s *slots) clear() {
+	for _, page := range s.sums {
+		if page != nil {
+			*page = [pageSlots]uint64{}
+		}
+	}
+}
 
 // choose ends the first comparison, and returns whether any slots differ. They are rows from now on, or as many as are allowed at random:
 // if orders in flight make more than those differ, the next verification chooses others.
 func (s *slots) choose() bool {
 	var differing []int
 	for p, page := range s.sums {
+		if page == nil {
+			continue
+		}
 		for i, sum := range page {
 			if slot := p*pageSlots + i; sum != 0 && !s.isRow(slot) {
 				differing = append(differing, slot)

@@ -29,13 +29,29 @@ const (
 	gatherFor  = 5 * time.Millisecond
 	gatherMost = 40 * time.Millisecond
 	// gatherLonger is how many orders arrive while a task is sent when rests become longer, in proportion. A process that has about as much
-	// to do as its processors can has so many, however fast they are.
+	// to do as its processors can has so many, however fast they are, or one whose Redis is far away or slow.
 	gatherLonger = 3
+	// gatherEnough is how many orders end a rest: half of what a transaction holds, so that the tasks of two processes share one.
+	gatherEnough = TaskMax / 2
 )
 
-// gather returns how long to rest when so many orders arrive while a task is sent.
-func gather(arrive float64) time.Duration {
-	return min(time.Duration(max(1, arrive/gatherLonger)*float64(gatherFor)), gatherMost)
+// gatherer decides how long to rest after each task.
+type gatherer struct {
+	pace   batch.Pace
+	arrive float64 // orders while a task is sent; a single one that takes long changes little
+}
+
+// rest returns how long to rest after a task of so many orders, while whose sending others arrived.
+func (g *gatherer) rest(sent, arrived int) time.Duration {
+	now := time.Now()
+	if sent < TaskMax { // what the task had no room for did not arrive meanwhile
+		const most = float64(gatherLonger * gatherMost / gatherFor)
+		g.arrive += (min(float64(arrived), most) - g.arrive) / 8
+	}
+	if g.pace.Add(sent, now); !g.pace.Pays(gatherFor, now) {
+		return 0
+	}
+	return time.Duration(max(1, g.arrive/gatherLonger) * float64(gatherFor))
 }
 
 // enqueueTimeout is for one attempt, of two.
@@ -74,11 +90,8 @@ func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
 // Enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent, and
 // during a rest after it, form the next.
 func (e *Enqueuer) Enqueue(ctx context.Context) error {
-	var (
-		pace   batch.Pace
-		arrive float64   // orders while a task is sent; a single one that takes long changes little
-		rest   time.Time // until then
-	)
+	var gather gatherer
+	var rest time.Time // until then
 	for {
 		var list []Offered
 		select {
@@ -87,11 +100,11 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 		case o := <-e.offers:
 			list = append(list, o)
 		}
-		if left := time.Until(rest); left > 0 {
+		for left := time.Until(rest); left > 0 && len(e.offers) < gatherEnough; left = time.Until(rest) {
 			select {
 			case <-ctx.Done(): // the outbox has the orders
 				return ctx.Err()
-			case <-time.After(left):
+			case <-time.After(min(left, gatherFor)):
 			}
 		}
 		for more := true; more && len(list) < TaskMax; {
@@ -103,11 +116,7 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 			}
 		}
 		e.EnqueueTask(ctx, list)
-		arrive += (float64(len(e.offers)) - arrive) / 8
-		now, left := time.Now(), gather(arrive)
-		if pace.Add(len(list), now); pace.Pays(left, now) {
-			rest = now.Add(left)
-		}
+		rest = time.Now().Add(gather.rest(len(list), len(e.offers)))
 	}
 }
 

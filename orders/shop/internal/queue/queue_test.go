@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ type slowQueue struct {
 	tasks.Queue
 	takes func(n int) time.Duration
 	began []time.Time
+	ended []time.Time
 }
 
 func (q *slowQueue) Spread() int { return 1 }
@@ -26,27 +26,33 @@ func (q *slowQueue) Spread() int { return 1 }
 func (q *slowQueue) Put(context.Context, tasks.Task, time.Duration) error {
 	q.began = append(q.began, time.Now())
 	time.Sleep(q.takes(len(q.began)))
+	q.ended = append(q.ended, time.Now())
 	return nil
 }
 
-// Tasks are further apart the more orders arrive while one is sent, and a single slow one changes little.
+// Tasks are further apart the more orders arrive while one is sent; a single slow one changes little, and orders of which there are enough
+// do not wait.
 func TestTasksGatherOrders(t *testing.T) {
+	const ms = time.Millisecond
 	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 	for name, v := range map[string]struct {
-		apart       time.Duration // orders
+		every       time.Duration // so many orders arrive
+		orders      int
 		takes       func(n int) time.Duration
-		least, most time.Duration // between two tasks
+		least, most time.Duration // from the end of a task to the next
 	}{
-		"too seldom to rest":            {10 * time.Millisecond, always(time.Millisecond), 10 * time.Millisecond, 10 * time.Millisecond},
-		"few while a task is sent":      {500 * time.Microsecond, always(time.Millisecond), gatherFor, gatherFor + 2*time.Millisecond},
-		"more than processors can take": {250 * time.Microsecond, always(4 * time.Millisecond), 5 * gatherFor, 7 * gatherFor},
-		"no end":                        {10 * time.Microsecond, always(4 * time.Millisecond), gatherMost, gatherMost + 5*time.Millisecond},
-		"one is slow": {500 * time.Microsecond, func(n int) time.Duration {
+		"too seldom to rest":            {10 * ms, 1, always(ms), 9 * ms, 9 * ms},
+		"few while a task is sent":      {ms, 2, always(ms), gatherFor, gatherFor + ms},
+		"more than processors can take": {ms, 4, always(4 * ms), 4 * gatherFor, 6 * gatherFor},
+		"the longest":                   {ms, 6, always(4 * ms), gatherMost - ms, gatherMost + ms},
+		"enough for a task":             {ms, 50, always(4 * ms), 0, gatherFor},
+		"too many":                      {ms, 200, always(4 * ms), 0, 0},
+		"one is slow": {ms, 2, func(n int) time.Duration {
 			if n == 50 {
-				return 20 * time.Millisecond
+				return 900 * ms
 			}
-			return time.Millisecond
-		}, gatherFor, 33 * time.Millisecond},
+			return ms
+		}, 0, 2 * gatherFor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -55,18 +61,23 @@ func TestTasksGatherOrders(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error)
 				go func() { ended <- e.Enqueue(ctx) }()
-				for range int(2 * time.Second / v.apart) {
-					e.Offer(orders.Reservation{}, trace.SpanContext{})
-					time.Sleep(v.apart)
+				waiting := 0
+				for range int(2 * time.Second / v.every) {
+					for range v.orders {
+						e.Offer(orders.Reservation{}, trace.SpanContext{})
+					}
+					time.Sleep(v.every)
+					waiting = max(waiting, len(e.offers))
 				}
 				stop()
 				<-ended
-				var apart []time.Duration
-				for i := 20; i < len(q.began); i++ {
-					apart = append(apart, q.began[i].Sub(q.began[i-1]))
+				if waiting == cap(e.offers) && name != "too many" {
+					t.Error("orders are left to the sweeper")
 				}
-				if least, most := slices.Min(apart), slices.Max(apart); least < v.least || most > v.most {
-					t.Errorf("%v to %v between tasks, want %v to %v", least, most, v.least, v.most)
+				for i := 30; i < len(q.began); i++ {
+					if rest := q.began[i].Sub(q.ended[i-1]); rest < v.least || rest > v.most {
+						t.Fatalf("a rest of %v, want %v to %v", rest, v.least, v.most)
+					}
 				}
 			})
 		})
