@@ -41,7 +41,7 @@ func TestTasksGatherOrders(t *testing.T) {
 		takes       func(n int) time.Duration
 		least, most time.Duration // from the end of a task to the next
 	}{
-		"too seldom to rest":            {10 * ms, 1, always(ms), 9 * ms, 9 * ms},
+		"too seldom to rest":            {5500 * time.Microsecond, 1, always(ms), 4500 * time.Microsecond, 4500 * time.Microsecond},
 		"few while a task is sent":      {ms, 2, always(ms), gatherFor, gatherFor + ms},
 		"more than processors can take": {ms, 4, always(4 * ms), 4 * gatherFor, 6 * gatherFor},
 		"the longest":                   {ms, 6, always(4 * ms), gatherMost - ms, gatherMost + ms},
