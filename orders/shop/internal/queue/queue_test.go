@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +71,9 @@ func TestTasksGatherOrders(t *testing.T) {
 					waiting = max(waiting, len(e.offers))
 				}
 				stop()
-				<-ended
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
 				if waiting == cap(e.offers) && name != "too many" {
 					t.Error("orders are left to the sweeper")
 				}
