@@ -51,8 +51,8 @@ func TestCalendarsGoByRedisTime(t *testing.T) {
 	}
 }
 
-// A correction holds although the next microsecond belongs to another span, and although calls to another node correct the estimate too.
-func TestSpansAreCorrectedToTheMicrosecond(t *testing.T) {
+// A call that is sent again uses the time in the reply: it succeeds in a span's last microsecond, and while other calls change the estimate.
+func TestACorrectedCallUsesTheTimeOfTheReply(t *testing.T) {
 	t.Parallel()
 	st := redisstore.New(dial(t, testenv.Redis(t)))
 	end := time.Date(2030, time.March, 10, 7, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func TestSpansAreCorrectedToTheMicrosecond(t *testing.T) {
 	}}}
 	done := make(chan struct{})
 	var other sync.WaitGroup
-	other.Go(func() {
+	other.Go(func() { // as calls to a node whose clock is an hour behind
 		for {
 			select {
 			case <-done:

@@ -104,7 +104,7 @@ func (s *Store) run(ctx context.Context, calls []*asked) {
 			a.Out.counts, a.Out.known, a.Err = decodeCounts(value, len(a.In.Tallies))
 			if wrong, ok := errors.AsType[wrongSpan](a.Err); ok && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))
-				about = wrong.now // not by skew, which calls to a node with another clock may change meanwhile
+				about = wrong.now // not the skew: calls to a node with another clock may have changed it
 				again = append(again, a)
 			}
 		}

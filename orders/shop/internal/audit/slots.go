@@ -9,7 +9,7 @@ import (
 const (
 	minSlots = 1 << 10
 	maxSlots = 1 << 20 // 9 MB, if all pages exist
-	// pageSlots is how many sums are made at once, when the first of them is needed: of a large stock only few units may be sold.
+	// pageSlots is how many sums are allocated together, when one of them is first needed: few units of a large stock may have been sold.
 	pageSlots = 1 << 6
 	// maxRows is about how many elements are compared one by one.
 	maxRows = 1 << 13
@@ -21,7 +21,7 @@ const (
 // elements of the slots that differed, which the caller keeps and compares one by one.
 type slots struct {
 	seed   maphash.Seed
-	sums   []*[pageSlots]uint64 // by page; nil for one whose sums are all 0, and altogether after the first comparison
+	sums   []*[pageSlots]uint64 // by page, each nil until one of its sums is needed; nil after the first comparison
 	rows   []bool               // by slot: its elements are rows; nil while none has any
 	mask   int
 	capped int // how many slots become rows at most
@@ -54,11 +54,11 @@ func (s *slots) add(slot int, hash uint64) {
 	if s.sums == nil {
 		return
 	}
-	page := &s.sums[slot/pageSlots]
-	if *page == nil {
-		*page = new([pageSlots]uint64)
+	page := slot / pageSlots
+	if s.sums[page] == nil {
+		s.sums[page] = new([pageSlots]uint64)
 	}
-	(*page)[slot%pageSlots] += hash
+	s.sums[page][slot%pageSlots] += hash
 }
 
 // differ makes a slot differ, whatever its elements are.

@@ -44,7 +44,8 @@ end
 --
 -- Reads the item. It returns nil if Redis does not have it as the caller last read it: the item or one of its collections was lost or
 -- is of another type, a number is damaged, or its counts are lower than the caller has seen, so this is an earlier state.
--- back and in_flight are the lengths of returned and outbox; sentinels is 1 if collections have a sentinel.
+-- writes and own count all writes and the caller's, caller_writes is the field of the latter; server is the run id of the server that has
+-- the item; back and in_flight are the lengths of returned and outbox; sentinels is 1 if collections have a sentinel.
 local function read(seen)
   local all, caller, own = string.match(seen, '^(%d+) (%S+) (%d+)$')
   local caller_writes = 'writes:' .. caller
@@ -53,7 +54,7 @@ local function read(seen)
   if not v or not v[10] then
     return nil
   end
-  for i = 1, 9 do
+  for i = 1, 9 do -- the numbers; writes are missing while there was none
     v[i] = whole(v[i] or i >= 8 and 0)
     if not v[i] then
       return nil
@@ -68,7 +69,7 @@ local function read(seen)
     try('HLEN', turns) or -1) < sentinels then
     return nil
   end
-  return { -- in one go, since a table that grows costs more than what is in it
+  return { -- in one go: a table that grows field by field is allocated again and again
     starts = v[1], ends = v[2], stock = v[3], next = v[4], quota = v[5], in_flight_max = v[6], forget = v[7], writes = v[8],
     caller_writes = caller_writes, own = v[9], switch = v[10], recovering = v[11], server = v[12] or v[13], room = v[14], rebuilt = v[15],
     revision = v[16], sentinels = sentinels, back = back - sentinels, in_flight = in_flight - sentinels,

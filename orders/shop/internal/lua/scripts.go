@@ -13,7 +13,7 @@ var files embed.FS
 // The scripts.
 var (
 	Reserve   = script("reserve")
-	Settle    = redisscript.Repeatable("orders settle", redisscript.Join(files, "try", "settle"))
+	Settle    = scriptOf("settle", "try", "settle")
 	Reject    = script("reject")
 	Return    = script("return")
 	Reassign  = script("reassign")
@@ -35,5 +35,9 @@ var (
 )
 
 func script(name string) *redisscript.Script {
-	return redisscript.Repeatable("orders "+name, redisscript.Join(files, "try", "prelude", name))
+	return scriptOf(name, "try", "prelude", name)
+}
+
+func scriptOf(name string, parts ...string) *redisscript.Script {
+	return redisscript.Repeatable("orders "+name, redisscript.Join(files, parts...))
 }

@@ -22,36 +22,36 @@ const TaskType = "orders:commit"
 
 const TaskMax = 500 // orders of a task
 
-// A process rests after each task, while the orders of the next one arrive: a task and its transaction cost as much CPU time as several
-// orders. An order that arrives after a rest does not wait, and there is none while orders come too seldom for it to pay. The others are
-// committed up to so much later.
+// A process rests after each task while the orders of the next one arrive, because a task and its transaction cost as much CPU time as
+// several orders. There is no rest while orders come too seldom for it to pay, and an order that arrives after a rest does not wait. Any
+// other is committed later by up to the rest.
 const (
-	gatherFor  = 5 * time.Millisecond
-	gatherMost = 40 * time.Millisecond
-	// gatherLonger is how many orders arrive while a task is sent when rests become longer, in proportion. A process that has about as much
-	// to do as its processors can has so many, however fast they are, or one whose Redis is far away or slow.
+	gatherFor  = 5 * time.Millisecond  // the shortest rest
+	gatherMost = 40 * time.Millisecond // the longest
+	// A rest is longer than gatherFor, in proportion, if on average more than gatherLonger orders arrive while a task is sent. That is so
+	// where the processors are busy, whatever their speed, and where Redis is slow or far away.
 	gatherLonger = 3
-	// gatherEnough is how many orders end a rest: half of what a transaction holds, so that the tasks of two processes share one.
+	// gatherEnough waiting orders end a rest: half of what a transaction holds, so that the tasks of two processes fit into one.
 	gatherEnough = TaskMax / 2
 )
 
-// gatherer decides how long to rest after each task.
+// gatherer decides how long a process rests after each task.
 type gatherer struct {
-	pace   batch.Pace
-	arrive float64 // orders while a task is sent; a single one that takes long changes little
+	pace     batch.Pace
+	arriving float64 // moving average of the orders that arrive while a task is sent
 }
 
-// rest returns how long to rest after a task of so many orders, while whose sending others arrived.
-func (g *gatherer) rest(sent, arrived int) time.Duration {
-	now := time.Now()
-	if sent < TaskMax { // what the task had no room for did not arrive meanwhile
-		const most = float64(gatherLonger * gatherMost / gatherFor)
-		g.arrive += (min(float64(arrived), most) - g.arrive) / 8
+// rest returns how long to rest after a task of sent orders, while the sending of which others arrived.
+func (g *gatherer) rest(sent, arrived int, now time.Time) time.Duration {
+	if sent < TaskMax { // else some of those that wait did not fit into the task
+		// A slow task counts no more than the orders that make the longest rest.
+		const most = float64(gatherLonger * (gatherMost / gatherFor))
+		g.arriving += (min(float64(arrived), most) - g.arriving) / 8
 	}
 	if g.pace.Add(sent, now); !g.pace.Pays(gatherFor, now) {
 		return 0
 	}
-	return time.Duration(max(1, g.arrive/gatherLonger) * float64(gatherFor))
+	return time.Duration(max(1, g.arriving/gatherLonger) * float64(gatherFor))
 }
 
 // enqueueTimeout is for one attempt, of two.
@@ -88,10 +88,13 @@ func (e *Enqueuer) Offer(r orders.Reservation, from trace.SpanContext) {
 }
 
 // Enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent, and
-// during a rest after it, form the next.
+// during a rest after it, form the next, up to TaskMax.
+//
+// It is not a batch.Batcher: a rest begins at the end of a task, its length varies, and orders beyond the channel's room are left to the
+// sweeper.
 func (e *Enqueuer) Enqueue(ctx context.Context) error {
 	var gather gatherer
-	var rest time.Time // until then
+	var restUntil time.Time
 	for {
 		var list []Offered
 		select {
@@ -100,7 +103,7 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 		case o := <-e.offers:
 			list = append(list, o)
 		}
-		for left := time.Until(rest); left > 0 && len(e.offers) < gatherEnough; left = time.Until(rest) {
+		for left := time.Until(restUntil); left > 0 && len(e.offers) < gatherEnough; left = time.Until(restUntil) {
 			select {
 			case <-ctx.Done(): // the outbox has the orders
 				return ctx.Err()
@@ -116,7 +119,8 @@ func (e *Enqueuer) Enqueue(ctx context.Context) error {
 			}
 		}
 		e.EnqueueTask(ctx, list)
-		rest = time.Now().Add(gather.rest(len(list), len(e.offers)))
+		now := time.Now()
+		restUntil = now.Add(gather.rest(len(list), len(e.offers), now))
 	}
 }
 

@@ -31,29 +31,31 @@ func (q *slowQueue) Put(context.Context, tasks.Task, time.Duration) error {
 	return nil
 }
 
-// Tasks are further apart the more orders arrive while one is sent; a single slow one changes little, and orders of which there are enough
-// do not wait.
+// The more orders arrive while a task is sent, the longer the rest after it, from gatherFor to gatherMost. One slow task hardly changes it,
+// and gatherEnough waiting orders end it.
 func TestTasksGatherOrders(t *testing.T) {
 	const ms = time.Millisecond
 	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 	for name, v := range map[string]struct {
-		every       time.Duration // so many orders arrive
-		orders      int
+		every       time.Duration // orders arrive this often
+		orders      int           // that arrive each time
 		takes       func(n int) time.Duration
 		least, most time.Duration // from the end of a task to the next
+		full        bool          // more orders come than tasks can carry: some are left to the sweeper
 	}{
-		"too seldom to rest":            {5500 * time.Microsecond, 1, always(ms), 4500 * time.Microsecond, 4500 * time.Microsecond},
-		"few while a task is sent":      {ms, 2, always(ms), gatherFor, gatherFor + ms},
-		"more than processors can take": {ms, 4, always(4 * ms), 4 * gatherFor, 6 * gatherFor},
-		"the longest":                   {ms, 6, always(4 * ms), gatherMost - ms, gatherMost + ms},
-		"enough for a task":             {ms, 50, always(4 * ms), 0, gatherFor},
-		"too many":                      {ms, 200, always(4 * ms), 0, 0},
+		// A rest would end after this order has come.
+		"too seldom to rest":        {5500 * time.Microsecond, 1, always(ms), 4500 * time.Microsecond, 4500 * time.Microsecond, false},
+		"few while a task is sent":  {ms, 2, always(ms), gatherFor, gatherFor + ms, false},
+		"many while a task is sent": {ms, 4, always(4 * ms), 4 * gatherFor, 6 * gatherFor, false},
+		"longest rest":              {ms, 6, always(4 * ms), gatherMost - ms, gatherMost + ms, false},
+		"enough for a task":         {ms, 50, always(4 * ms), 0, gatherFor, false},
+		"more than tasks can carry": {ms, 200, always(4 * ms), 0, 0, true},
 		"one is slow": {ms, 2, func(n int) time.Duration {
-			if n == 50 {
+			if n == 35 {
 				return 900 * ms
 			}
 			return ms
-		}, 0, 2 * gatherFor},
+		}, 0, 2 * gatherFor, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,10 +76,14 @@ func TestTasksGatherOrders(t *testing.T) {
 				if err := <-ended; !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
-				if waiting == cap(e.offers) && name != "too many" {
-					t.Error("orders are left to the sweeper")
+				if full := waiting == cap(e.offers); full != v.full {
+					t.Errorf("the channel was full: %v, want %v", full, v.full)
 				}
-				for i := 30; i < len(q.began); i++ {
+				const settled = 30 // tasks until the average has followed
+				if len(q.began) < settled+10 {
+					t.Fatalf("%d tasks in two seconds, too few to judge", len(q.began))
+				}
+				for i := settled; i < len(q.began); i++ {
 					if rest := q.began[i].Sub(q.ended[i-1]); rest < v.least || rest > v.most {
 						t.Fatalf("a rest of %v, want %v to %v", rest, v.least, v.most)
 					}
