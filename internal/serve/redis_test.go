@@ -22,9 +22,13 @@ func startShop(t *testing.T, env func(string) string) (api saleAPI, worker *serv
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", worker.URL("worker")+"/readyz", "") })
 	s.confirmed(s.bought("alice"), "alice")
 	for _, url := range []string{s.URL("internal"), worker.URL("worker")} {
-		if a := servetest.Call("GET", url+"/readyz", ""); strings.Contains(string(a.Body), "degraded") {
-			t.Errorf("readyz: %v", a)
-		}
+		servetest.Until(t, http.StatusOK, func() servetest.Answer {
+			a := servetest.Once("GET", url+"/readyz", "")
+			if strings.Contains(string(a.Body), "degraded") { // for a moment, when a busy machine answers a query late
+				a.Status = 0
+			}
+			return a
+		})
 	}
 	return s, worker
 }
