@@ -11,12 +11,17 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A lifeCost is the cost of one kind of call in an order's life, measured in one turn.
+// A callCost is the processor time of one kind of call, measured in one turn.
+type callCost struct {
+	Call string             `json:"call"`
+	CPU  map[string]float64 `json:"cpu_us"` // by process
+	Sum  float64            `json:"cpu_us_sum"`
+}
+
+// A lifeCost is the cost of one kind of call in an order's life.
 type lifeCost struct {
-	Call  string             `json:"call"`
-	CPU   map[string]float64 `json:"cpu_us"` // by process
-	Sum   float64            `json:"cpu_us_sum"`
-	InOne float64            `json:"in_one_life"` // number of these calls in one life
+	callCost
+	InOne float64 `json:"in_one_life"` // number of these calls in one life
 }
 
 // lifeHold is the payment period of an order: longer than a turn, so that none expires.
@@ -31,29 +36,13 @@ func (r *run) lives(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	turns := map[string][][]lifeCost{}
-	var names []string
-	for range r.size.rounds {
-		for _, st := range r.stacks {
-			if !st.Own() {
-				continue // its orders have no such life
-			}
-			t, err := r.lifeTurn(ctx, st)
-			if err != nil {
-				return fmt.Errorf("%s: %w", st.Name, err)
-			}
-			if turns[st.Name] == nil {
-				names = append(names, st.Name)
-			}
-			turns[st.Name] = append(turns[st.Name], t)
-		}
+	names, turns, err := ownTurns(r, func(st *stack.Stack) ([]lifeCost, error) { return r.lifeTurn(ctx, st) })
+	if err != nil {
+		return err
 	}
 	r.keep("lives", turns)
 	head := []string{"", "calls a life", "API µs", "worker µs", "Redis µs", "Postgres µs", "sum µs a call"}
-	for _, other := range names[1:] {
-		head = append(head, "÷ "+other+" (lowest–highest)")
-	}
-	tab := newTable(head...)
+	tab := newTable(beside(head, names)...)
 	row := func(name, count string, cost func(turn []lifeCost) lifeCost) {
 		of := func(stack string, value func(lifeCost) float64) (values []float64) {
 			for _, t := range turns[stack] {
@@ -80,9 +69,38 @@ func (r *run) lives(ctx context.Context) error {
 	return nil
 }
 
+// ownTurns has each of this project's stacks take its turns, and returns what turn returned by the stack's name, and the names in order.
+func ownTurns[T any](r *run, turn func(*stack.Stack) (T, error)) (names []string, turns map[string][]T, err error) {
+	turns = map[string][]T{}
+	for range r.size.rounds {
+		for _, st := range r.stacks {
+			if !st.Own() {
+				continue // it has no such calls
+			}
+			t, err := turn(st)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", st.Name, err)
+			}
+			if turns[st.Name] == nil {
+				names = append(names, st.Name)
+			}
+			turns[st.Name] = append(turns[st.Name], t)
+		}
+	}
+	return names, turns, nil
+}
+
+// beside returns the head of a table with a column for the quotient to each stack after the first.
+func beside(head, names []string) []string {
+	for _, other := range names[1:] {
+		head = append(head, "÷ "+other+" (lowest–highest)")
+	}
+	return head
+}
+
 // wholeLife sums the cost of one order over all its calls.
 func wholeLife(calls []lifeCost) lifeCost {
-	all := lifeCost{CPU: map[string]float64{}}
+	all := lifeCost{callCost: callCost{CPU: map[string]float64{}}}
 	for _, c := range calls {
 		for process, us := range c.CPU {
 			all.CPU[process] += us * c.InOne
@@ -109,7 +127,7 @@ func (r *run) lifeTurn(ctx context.Context, st *stack.Stack) (costs []lifeCost, 
 			return fmt.Errorf("%s: %w", call, err)
 		}
 		by, sum, _ := s.meter().since(before, of)
-		costs = append(costs, lifeCost{call, by, sum, inOne})
+		costs = append(costs, lifeCost{callCost{call, by, sum}, inOne})
 		return nil
 	}
 	var placed []life

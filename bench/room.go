@@ -20,12 +20,9 @@ const (
 	roomAgain       = 10
 )
 
-// roomCalls are the calls of the case, in the order in which the visitors make them.
-var roomCalls = []string{"join", "read", "join again"}
-
-// A roomCall is how one kind of call went in a round.
+// A roomCall is how one kind of call went in a turn.
 type roomCall struct {
-	Call          string  `json:"call"`
+	callCost
 	Calls         int64   `json:"calls"`
 	Seconds       float64 `json:"seconds"`
 	P50, P95, P99 float64 // ms
@@ -36,91 +33,101 @@ func (r *run) rooms(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	running, err := r.stacks[0].Start(ctx, r.servers, stack.Options{APIs: roomAPIs, Workers: stack.None})
+	start := func(st *stack.Stack) (*shop, error) {
+		running, err := st.Start(ctx, r.servers, stack.Options{APIs: roomAPIs, Workers: stack.None})
+		return &shop{Running: running, servers: r.servers}, err
+	}
+	names, turns, err := ownTurns(r, func(st *stack.Stack) ([]roomCall, error) {
+		s, err := start(st)
+		if err != nil {
+			return nil, err
+		}
+		defer s.Stop()
+		calls, _, err := r.visit(ctx, s)
+		return calls, err
+	})
 	if err != nil {
 		return err
 	}
-	defer running.Stop()
-	var all [][]roomCall
-	var read func(i int64) []byte
-	for n := range r.size.rounds {
-		calls, request, err := r.roomTurn(ctx, running, fmt.Sprintf("hall-%d", n))
-		if err != nil {
-			return err
+	r.keep("room", turns)
+	head := []string{"", "calls", "calls/s", "p50 ms", "p95 ms", "p99 ms", "API µs a call", "Postgres µs a call", "sum µs a call"}
+	tab := newTable(beside(head, names)...)
+	for i, call := range turns[names[0]][0] {
+		of := func(stack string, value func(roomCall) float64) (values []float64) {
+			for _, t := range turns[stack] {
+				values = append(values, value(t[i]))
+			}
+			return values
 		}
-		all, read = append(all, calls), request
-	}
-	r.keep("room", all)
-	tab := newTable("", "calls", "s", "calls/s", "p50 ms", "p95 ms", "p99 ms")
-	of := func(i int, value func(roomCall) float64) float64 {
-		var values []float64
-		for _, calls := range all {
-			values = append(values, value(calls[i]))
+		cells := []string{call.Call, whole(float64(call.Calls))}
+		cells = append(cells, whole(median(of(names[0], func(c roomCall) float64 { return float64(c.Calls) / c.Seconds }))))
+		sum := func(c roomCall) float64 { return c.Sum }
+		for _, value := range []func(roomCall) float64{
+			func(c roomCall) float64 { return c.P50 }, func(c roomCall) float64 { return c.P95 }, func(c roomCall) float64 { return c.P99 },
+			func(c roomCall) float64 { return c.CPU["API"] }, func(c roomCall) float64 { return c.CPU["Postgres"] }, sum,
+		} {
+			cells = append(cells, one(median(of(names[0], value))))
 		}
-		return median(values)
-	}
-	seconds := func(c roomCall) float64 { return c.Seconds }
-	for i, call := range roomCalls {
-		calls, took := float64(all[0][i].Calls), of(i, seconds)
-		tab.add(call, whole(calls), fmt.Sprintf("%.2f", took), whole(calls/took), one(of(i, func(c roomCall) float64 { return c.P50 })),
-			one(of(i, func(c roomCall) float64 { return c.P95 })), one(of(i, func(c roomCall) float64 { return c.P99 })))
-	}
-	var sums []float64
-	for _, calls := range all {
-		sum := 0.0
-		for _, c := range calls {
-			sum += c.Seconds
+		for _, other := range names[1:] {
+			cells = append(cells, quotient(of(names[0], sum), of(other, sum)))
 		}
-		sums = append(sums, sum)
+		tab.add(cells...)
 	}
-	tab.add("all", "", fmt.Sprintf("%.2f", median(sums)), "", "", "", "")
 	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections,
 		roomAPIs, r.size.rounds))
-	status := contestant{"status of a place (200)", running.APIs[0], http.StatusOK, func(i int64) []byte { return read(i % r.size.visitors) }}
+	s, err := start(r.stacks[0])
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	_, read, err := r.visit(ctx, s)
+	if err != nil {
+		return err
+	}
+	status := contestant{"status of a place (200)", s.APIs[0], http.StatusOK, func(i int64) []byte { return read(i % r.size.visitors) }}
 	if err := r.besideBare(ctx, "room status", "The status of somebody who waits, with the token", read(0), []contestant{status}); err != nil {
 		return err
 	}
-	running.Stop()
+	s.Stop()
 	return r.largeRoom(ctx)
 }
 
-// roomTurn makes a room that admits no visitor, and sends the visitors. It also returns the request with which a visitor reads the place.
-func (r *run) roomTurn(ctx context.Context, running *stack.Running, name string) (calls []roomCall, read func(i int64) []byte, err error) {
-	path := "/v1/rooms/" + name
+// visit makes a room that admits no visitor, and sends the visitors. It also returns the request with which a visitor reads the place.
+func (r *run) visit(ctx context.Context, s *shop) (calls []roomCall, read func(i int64) []byte, err error) {
+	const path = "/v1/rooms/hall"
 	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+running.Internal()+path,
+	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+s.Internal()+path,
 		fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, starts))
 	if err != nil || status != http.StatusCreated {
 		return nil, nil, errors.Join(fmt.Errorf("PUT %s: %d %s", path, status, answer), err)
 	}
 	tokens := make([]string, r.size.visitors)
-	send := func(call string, want int, n int64, request func(i int64) []byte,
-		answered func(i int64, a crowd.Answer, at time.Time),
-	) (roomCall, error) {
-		c := &crowd.Crowd{Addrs: running.Addrs(), Connections: roomConnections, Request: request, Answered: answered}
+	send := func(call string, want int, n int64, request func(i int64) []byte, answered func(i int64, a crowd.Answer, at time.Time)) error {
+		c := &crowd.Crowd{Addrs: s.Addrs(), Connections: roomConnections, Request: request, Answered: answered}
+		before := s.meter()
 		res := c.Exactly(ctx, n)
 		if res.Statuses[want] != n {
-			return roomCall{}, errors.Join(fmt.Errorf("%s: %d calls were answered %v, want %d", call, n, res.Statuses, want), res.Err)
+			return errors.Join(fmt.Errorf("%s: %d calls were answered %v, want %d", call, n, res.Statuses, want), res.Err)
 		}
+		by, sum, _ := s.meter().since(before, n)
 		ms := func(q float64) float64 { return float64(res.Answered(q)) / float64(time.Millisecond) }
-		return roomCall{call, n, res.Took.Seconds(), ms(50), ms(95), ms(99)}, nil
+		calls = append(calls, roomCall{callCost{call, by, sum}, n, res.Took.Seconds(), ms(50), ms(95), ms(99)})
+		return nil
 	}
 	user := func(i int64) string { return fmt.Sprintf("visitor-%d", i) }
 	join := func(i int64) []byte { return crowd.Request(http.MethodPost, path+"/place", "{}", "X-User-ID", user(i)) }
 	read = func(i int64) []byte {
 		return crowd.Request(http.MethodGet, path+"/place", "", "X-User-ID", user(i), "X-Place-Token", tokens[i])
 	}
-	calls = make([]roomCall, len(roomCalls))
-	if calls[0], err = send(roomCalls[0], http.StatusCreated, r.size.visitors, join,
+	if err := send("join", http.StatusCreated, r.size.visitors, join,
 		func(i int64, a crowd.Answer, _ time.Time) { tokens[i] = tokenIn(a.Body) }); err != nil {
 		return nil, nil, err
 	}
-	if calls[1], err = send(roomCalls[1], http.StatusOK, r.size.visitors, read, nil); err != nil {
+	if err := send("read", http.StatusOK, r.size.visitors, read, nil); err != nil {
 		return nil, nil, err
 	}
-	calls[2], err = send(roomCalls[2], http.StatusOK, max(1, r.size.visitors/roomAgain), func(i int64) []byte { return join(i * roomAgain) },
-		nil)
-	return calls, read, err
+	again := func(i int64) []byte { return join(i * roomAgain) }
+	return calls, read, send("join again", http.StatusOK, max(1, r.size.visitors/roomAgain), again, nil)
 }
 
 // tokenIn returns the token of a place; empty: there is none.
