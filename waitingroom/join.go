@@ -121,18 +121,20 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 		if err != nil {
 			return err
 		}
-		all = assignNumbers(end, joiners, places, r, now)
+		row, err := tx.Cursors(ctx, name)
+		if err != nil {
+			return err
+		}
+		newest := roomOf(&row)
+		seen := newest.cursors()
+		for _, p := range places { // its visitor may have seen it in a process with a newer view
+			p.Seen = seen[p.Lane]
+		}
+		// Not by the view, which may be older than a moved start. After the end of the list the clock may be set back.
+		gathers := !newest.listed() && end.Now < newest.def.StartsAt.UnixMilli()
+		all = assignNumbers(end, joiners, places, r, now, gathers)
 		return tx.Add(ctx, name, end, all.added, all.replaced)
 	})
-	if err == nil && len(all.fresh) < len(all.places) { // visitors who have a place may have seen it in a process with a newer view
-		var seen map[string]int64
-		seen, err = s.cursors(ctx, name)
-		for subject, p := range all.places {
-			if !all.fresh[subject] {
-				p.Seen = seen[p.Lane]
-			}
-		}
-	}
 	for _, c := range take() {
 		if c.Err = err; err != nil {
 			continue
@@ -162,8 +164,8 @@ type joins struct {
 }
 
 // assignNumbers gives numbers to the joiners that have no place in places, or one that may be replaced, counts them in their
-// lanes, and adds their places.
-func assignNumbers(end *store.QueueEnd, joiners []store.Joiner, places map[string]*store.Place, r *room, now int64) joins {
+// lanes, and adds their places. If the room gathers, they will be drawn.
+func assignNumbers(end *store.QueueEnd, joiners []store.Joiner, places map[string]*store.Place, r *room, now int64, gathers bool) joins {
 	all := joins{places: places, fresh: make(map[string]bool)}
 	for _, j := range joiners {
 		lane := slices.IndexFunc(end.Lanes, func(l store.Tail) bool { return l.Name == j.Lane })
@@ -186,7 +188,7 @@ func assignNumbers(end *store.QueueEnd, joiners []store.Joiner, places map[strin
 			Position: -1, Again: j.Again,
 		}
 	}
-	if len(all.added) > 0 && end.Now < end.StartsAt {
+	if len(all.added) > 0 && gathers {
 		end.Gathered = end.Joined
 		for i := range end.Lanes {
 			end.Lanes[i].Gathered = end.Lanes[i].Joined

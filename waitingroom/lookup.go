@@ -16,7 +16,9 @@ func (s *Service) readBatch(ctx context.Context, name string, take taking[string
 	found, err := s.store.BySubject(ctx, name, subjects)
 	var seen map[string]int64
 	if err == nil && len(found) > 0 {
-		seen, err = s.cursors(ctx, name)
+		var row store.Room
+		row, err = s.store.Cursors(ctx, name)
+		seen = roomOf(&row).cursors()
 	}
 	for _, c := range calls {
 		if c.Out, c.Err = found[c.In], err; err == nil && c.Out == nil {

@@ -456,6 +456,10 @@ func (h *house) crowdInMemory(lane string, n int64, column string, value any) {
 		if err != nil {
 			return err
 		}
+		r, err := tx.Cursors(h.Context(), name)
+		if err != nil {
+			return err
+		}
 		in := slices.IndexFunc(end.Lanes, func(l store.Tail) bool { return l.Name == lane })
 		joiners, subjects := make([]store.Joiner, n), make([]string, n)
 		for i := range joiners {
@@ -466,7 +470,7 @@ func (h *house) crowdInMemory(lane string, n int64, column string, value any) {
 				Number: end.Joined, Lane: lane, LaneNumber: end.Lanes[in].Joined, Subject: subjects[i], User: subjects[i], Quantity: 1,
 			}
 		}
-		if end.StartsAt > h.at.UnixMilli() {
+		if r.Saved.Root == "" && r.Terms.StartsAt > h.at.UnixMilli() {
 			end.Gathered, end.Lanes[in].Gathered = end.Joined, end.Lanes[in].Joined
 		}
 		if err := tx.Add(h.Context(), name, end, joiners, nil); err != nil {

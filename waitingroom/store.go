@@ -81,14 +81,13 @@ func lock(ctx context.Context, tx store.Tx, name string, idle int64) (*room, err
 	return r, nil
 }
 
-// cursors returns, by lane, how many positions of a room have had their turn, plus 1; 0 before the draw.
-func (s *Service) cursors(ctx context.Context, name string) (map[string]int64, error) {
-	row, err := s.store.Cursors(ctx, name)
+// cursors returns, by lane, how many positions have had their turn, plus 1; 0 before the draw.
+func (r *room) cursors() map[string]int64 {
 	seen := make(map[string]int64)
-	if r := roomOf(&row); r.ordered() {
-		for _, l := range row.Saved.Lanes {
+	if r.ordered() {
+		for _, l := range r.saved.Lanes {
 			seen[l.Name] = l.Served + 1
 		}
 	}
-	return seen, err
+	return seen
 }

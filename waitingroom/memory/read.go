@@ -81,7 +81,8 @@ func (c reader) Cursors(ctx context.Context, name string) (store.Room, error) {
 	return run(ctx, c, "Cursors", func() (found store.Room, err error) {
 		if r := c.of.db.room(name); r != nil && r.row.seen(c.tx) != nil {
 			row := r.row.seen(c.tx)
-			found.Terms.Mode, found.Saved.DrawnAt, found.Saved.Lanes = row.Terms.Mode, row.Saved.DrawnAt, slices.Clone(row.Saved.Lanes)
+			found.Terms.Mode, found.Terms.StartsAt = row.Terms.Mode, row.Terms.StartsAt
+			found.Saved.Root, found.Saved.DrawnAt, found.Saved.Lanes = row.Saved.Root, row.Saved.DrawnAt, slices.Clone(row.Saved.Lanes)
 		}
 		return found, nil
 	})

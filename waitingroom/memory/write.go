@@ -174,7 +174,7 @@ func (c writer) WriteTail(ctx context.Context, name string, lanes []store.Lane) 
 	})
 }
 
-// LockEnd reads the start as it is while the tail is locked.
+// LockEnd returns lanes of its own.
 func (c writer) LockEnd(ctx context.Context, name string) (*store.QueueEnd, error) {
 	return run(ctx, c.reader, "LockEnd", func() (*store.QueueEnd, error) {
 		r, err := c.lockTail(ctx, name)
@@ -182,11 +182,7 @@ func (c writer) LockEnd(ctx context.Context, name string) (*store.QueueEnd, erro
 			return nil, err
 		}
 		end := r.tail.seen(c.tx)
-		e := &store.QueueEnd{Joined: end.joined, Gathered: end.gathered, Lanes: slices.Clone(end.lanes), Now: c.of.db.now()}
-		if row := r.row.seen(c.tx); row.Saved.Root == "" {
-			e.StartsAt = row.Terms.StartsAt
-		}
-		return e, nil
+		return &store.QueueEnd{Joined: end.joined, Gathered: end.gathered, Lanes: slices.Clone(end.lanes), Now: c.of.db.now()}, nil
 	})
 }
 

@@ -16,12 +16,7 @@ func (c Conn) LockEnd(ctx context.Context, room string) (*store.QueueEnd, error)
 		[]any{&e.Joined, &e.Gathered, &lanes, &e.Now}, room); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal([]byte(lanes), &e.Lanes); err != nil {
-		return nil, store.Unavailable(err)
-	}
-	// As it is while the tail is locked: a view may not know yet that an operator has moved the start. After the end of the list the
-	// clock may be set back.
-	return e, c.one(ctx, `SELECT CASE WHEN root <> '' THEN 0 ELSE starts_at END FROM waiting_rooms WHERE room = $1`, []any{&e.StartsAt}, room)
+	return e, store.Unavailable(json.Unmarshal([]byte(lanes), &e.Lanes))
 }
 
 // Add stores joiners, who have their numbers, after the earlier places of some of them were replaced, and the end of the queue.

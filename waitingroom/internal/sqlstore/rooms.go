@@ -76,11 +76,11 @@ func (c Conn) Rooms(ctx context.Context, names ...string) (all []store.Room, err
 	return all, err
 }
 
-// Cursors returns what of a room shows how many positions have had their turn: its mode, its draw and its lanes.
+// Cursors returns mode, start, draw and lanes of a room.
 func (c Conn) Cursors(ctx context.Context, name string) (r store.Room, err error) {
-	err = c.each(ctx, `SELECT mode, drawn_at, lanes FROM waiting_rooms WHERE room = $1`, func(rows sqldb.Row) error {
+	err = c.each(ctx, `SELECT mode, starts_at, root, drawn_at, lanes FROM waiting_rooms WHERE room = $1`, func(rows sqldb.Row) error {
 		var lanes string
-		if err := rows.Scan(&r.Terms.Mode, &r.Saved.DrawnAt, &lanes); err != nil {
+		if err := rows.Scan(&r.Terms.Mode, &r.Terms.StartsAt, &r.Saved.Root, &r.Saved.DrawnAt, &lanes); err != nil {
 			return err
 		}
 		return json.Unmarshal([]byte(lanes), &r.Saved.Lanes)

@@ -35,7 +35,6 @@ type Joiner struct {
 type QueueEnd struct {
 	Joined, Gathered int64
 	Lanes            []Tail
-	StartsAt         int64 // of the room; 0: its list is complete
 	Now              int64
 }
 
