@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,10 +18,11 @@ type plain struct {
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	}
+	options []any // of the driver; they precede the arguments
 }
 
 func (p plain) Exec(ctx context.Context, text string, args []any) (int64, error) {
-	result, err := p.handle.ExecContext(ctx, text, args...)
+	result, err := p.handle.ExecContext(ctx, text, slices.Concat(p.options, args)...)
 	if err != nil {
 		return 0, err
 	}
@@ -28,7 +30,7 @@ func (p plain) Exec(ctx context.Context, text string, args []any) (int64, error)
 }
 
 func (p plain) Query(ctx context.Context, text string, args []any, scan func(Row) error) error {
-	rows, err := p.handle.QueryContext(ctx, text, args...)
+	rows, err := p.handle.QueryContext(ctx, text, slices.Concat(p.options, args)...)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A Row is read with Scan, which takes also a [16]byte for an id, an []int for a list of numbers, and a Time.
@@ -33,6 +35,16 @@ type Driver interface {
 type Conn struct {
 	dialect *dialect
 	driver  Driver
+}
+
+// Replanned returns the same connection, on which a Postgres of the function Postgres plans each statement anew, by the sizes that its tables
+// have then. Otherwise a connection keeps the plan that it made when a table was small, and reads the whole of it later.
+func (c Conn) Replanned() Conn {
+	if p, ok := c.driver.(plain); ok {
+		p.options = []any{pgx.QueryExecModeCacheDescribe}
+		c.driver = p
+	}
+	return c
 }
 
 // Exec returns how many rows the statement changed.
@@ -76,8 +88,8 @@ func New(driver Driver, begin func(ctx context.Context, fn func(Driver) error) e
 // Postgres returns a Postgres behind pgx's driver for database/sql, which scans no ids and no lists. Words are pairs of a word
 // and its text.
 func Postgres(db *sql.DB, words ...string) *DB {
-	return &DB{Conn{postgres.with(words), plain{db}}, func(ctx context.Context, fn func(Driver) error) error {
-		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(plain{tx}) })
+	return &DB{Conn{postgres.with(words), plain{handle: db}}, func(ctx context.Context, fn func(Driver) error) error {
+		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(plain{handle: tx}) })
 	}}
 }
 
@@ -88,10 +100,10 @@ func SQLite(db *sql.DB, writing sync.Locker, words ...string) *DB {
 	if writing == nil {
 		writing = nowhere{}
 	}
-	return &DB{Conn{sqlite.with(words), locking{converting{plain{db}}, writing}}, func(ctx context.Context, fn func(Driver) error) error {
+	return &DB{Conn{sqlite.with(words), locking{converting{plain{handle: db}}, writing}}, func(ctx context.Context, fn func(Driver) error) error {
 		writing.Lock()
 		defer writing.Unlock()
-		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(converting{plain{tx}}) })
+		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(converting{plain{handle: tx}}) })
 	}}
 }
 

@@ -2,17 +2,21 @@ package sqlstore
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
+	"github.com/tidegate/tidegate/waitingroom/internal/store"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
@@ -66,5 +70,74 @@ func TestLookUpsNeedNoStatistics(t *testing.T) {
 		if text := strings.Join(plan, "\n"); !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s: no %q in\n%s", query, want, text)
 		}
+	}
+}
+
+// A connection looks places up by an index also in the first crowd, although it did so before, when there were none.
+func TestLookUpsKeepNoPlan(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("pgx", databases.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	s := Postgres(db)
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func(numbers ...int64) {
+		t.Helper()
+		subjects := make([]string, len(numbers))
+		for i, n := range numbers {
+			subjects[i] = strconv.FormatInt(n, 10)
+		}
+		found, err := s.BySubject(t.Context(), "hall", subjects)
+		if err != nil || len(found) != len(subjects) {
+			t.Fatalf("%d of %v are found, %v", len(found), subjects, err)
+		}
+		if p, err := s.ByNumber(t.Context(), "hall", numbers[0]); err != nil || p == nil {
+			t.Fatalf("number %d: %v, %v", numbers[0], p, err)
+		}
+		if all, err := s.ByLaneNumber(t.Context(), "hall", "", numbers); err != nil || len(all) != len(numbers) {
+			t.Fatalf("%d of the lane numbers %v are found, %v", len(all), numbers, err)
+		}
+		if err := s.InTx(t.Context(), func(tx store.Tx) error {
+			return tx.GiveTurns(t.Context(), "hall", []store.Turn{{Subject: subjects[0], Position: numbers[0], Quantity: 1}}, 1, 2)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() (rows int64) {
+		exec(`SELECT pg_stat_clear_snapshot()`)
+		if err := db.QueryRowContext(t.Context(), `SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'waiting_places'`).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	const places = 20_000
+	add := func(from, to int) {
+		exec(fmt.Sprintf(`INSERT INTO waiting_places (room, seq, lane, lane_seq, subject, account, quantity, joined_at)
+			SELECT 'hall', n, '', n, n::text, '', 1, 1 FROM generate_series(%d, %d) AS n`, from, to))
+	}
+	exec(`ALTER TABLE waiting_places SET (autovacuum_enabled = off)`)
+	add(1, 1)
+	exec(`VACUUM waiting_places`) // otherwise Postgres assumes ten pages
+	for range 20 {                // by then it keeps the plan of a prepared statement
+		look(1)
+	}
+	add(2, places)
+	before := read()
+	for i := range int64(20) {
+		look(places-i, i+1)
+	}
+	time.Sleep(1100 * time.Millisecond) // a session reports what it read once a second
+	look(1)
+	time.Sleep(1100 * time.Millisecond)
+	if n := read() - before; n > places/10 {
+		t.Errorf("%d places were read to look for 43", n)
 	}
 }

@@ -70,6 +70,9 @@ func (s *Store) InTx(ctx context.Context, fn func(tx store.Tx) error) error {
 	return store.Unavailable(err)
 }
 
+// fresh is for statements that look for places. A plan from when there were few would read all of them, until Postgres gathers statistics.
+func (c Conn) fresh() Conn { return Conn{c.sql.Replanned()} }
+
 // each calls scan for every row of a query.
 func (c Conn) each(ctx context.Context, query string, scan func(sqldb.Row) error, args ...any) error {
 	return store.Unavailable(c.sql.Each(ctx, query, scan, args...))
