@@ -10,7 +10,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
+
+// Replan precedes the arguments of a call of pgx whose statement Postgres is to plan anew, as Conn.Replanned has it.
+const Replan = pgx.QueryExecModeCacheDescribe
+
+// prepared is a Postgres, whose sessions keep plans.
+type prepared struct{ plain }
+
+func (p prepared) Replanned() Driver {
+	p.options = []any{Replan}
+	return p
+}
 
 // plain is a database or a transaction of database/sql.
 type plain struct {
@@ -46,6 +59,8 @@ func (p plain) Query(ctx context.Context, text string, args []any, scan func(Row
 // converting scans ids and lists, which are text in SQLite.
 type converting struct{ plain }
 
+func (c converting) Replanned() Driver { return c }
+
 func (c converting) Query(ctx context.Context, text string, args []any, scan func(Row) error) error {
 	return c.plain.Query(ctx, text, args, func(row Row) error { return scan(converted{row}) })
 }
@@ -69,6 +84,8 @@ type locking struct {
 	converting
 	writing sync.Locker
 }
+
+func (l locking) Replanned() Driver { return l }
 
 func (l locking) Exec(ctx context.Context, text string, args []any) (int64, error) {
 	l.writing.Lock()

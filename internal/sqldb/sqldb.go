@@ -17,8 +17,6 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // A Row is read with Scan, which takes also a [16]byte for an id, an []int for a list of numbers, and a Time.
@@ -29,6 +27,8 @@ type Driver interface {
 	Exec(ctx context.Context, text string, args []any) (changed int64, err error)
 	// Query calls scan for each row, until it returns an error.
 	Query(ctx context.Context, text string, args []any, scan func(Row) error) error
+	// Replanned is as in Conn.
+	Replanned() Driver
 }
 
 // A Conn runs statements, each in its own transaction or all in one. Make it with a DB.
@@ -37,15 +37,10 @@ type Conn struct {
 	driver  Driver
 }
 
-// Replanned returns the same connection, on which a Postgres of the function Postgres plans each statement anew, by the sizes that its tables
-// have then. Otherwise a connection keeps the plan that it made when a table was small, and reads the whole of it later.
-func (c Conn) Replanned() Conn {
-	if p, ok := c.driver.(plain); ok {
-		p.options = []any{pgx.QueryExecModeCacheDescribe}
-		c.driver = p
-	}
-	return c
-}
+// Replanned returns the same connection, on which Postgres plans each statement anew, by the sizes that its tables have then. Otherwise a
+// session keeps the plan that it made when a table was small, and reads the whole of it later, until Postgres gathers statistics. It is for
+// statements that look up a few of many rows.
+func (c Conn) Replanned() Conn { return Conn{c.dialect, c.driver.Replanned()} }
 
 // Exec returns how many rows the statement changed.
 func (c Conn) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
@@ -88,8 +83,8 @@ func New(driver Driver, begin func(ctx context.Context, fn func(Driver) error) e
 // Postgres returns a Postgres behind pgx's driver for database/sql, which scans no ids and no lists. Words are pairs of a word
 // and its text.
 func Postgres(db *sql.DB, words ...string) *DB {
-	return &DB{Conn{postgres.with(words), plain{handle: db}}, func(ctx context.Context, fn func(Driver) error) error {
-		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(plain{handle: tx}) })
+	return &DB{Conn{postgres.with(words), prepared{plain{handle: db}}}, func(ctx context.Context, fn func(Driver) error) error {
+		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(prepared{plain{handle: tx}}) })
 	}}
 }
 

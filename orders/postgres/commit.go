@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 	"github.com/tidegate/tidegate/orders/internal/sqlstore"
@@ -182,7 +183,7 @@ func undo(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, disputed [
 	if _, err := tx.Exec(ctx, deleteUnits, units.sales, units.items, units.units, units.orders); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = ANY($1)`, ids)
+	_, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = ANY($1)`, sqldb.Replan, ids)
 	return err
 }
 
@@ -247,7 +248,7 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 	for j, i := range missing {
 		ids[j] = batch[i].ID
 	}
-	rows, err := tx.Query(ctx, `SELECT order_id, status, reason FROM orders WHERE order_id = ANY($1)`, ids)
+	rows, err := tx.Query(ctx, `SELECT order_id, status, reason FROM orders WHERE order_id = ANY($1)`, sqldb.Replan, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/sqlstore"
 	"github.com/tidegate/tidegate/orders/internal/storage"
@@ -80,7 +81,7 @@ func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]ord
 	for id, reference := range references {
 		ids, texts = append(ids, id), append(texts, reference)
 	}
-	rows, _ := s.pool.Query(ctx, payOrders, ids, texts)
+	rows, _ := s.pool.Query(ctx, payOrders, sqldb.Replan, ids, texts)
 	paid, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.ID, error) {
 		var id [16]byte
 		err := row.Scan(&id)
@@ -110,7 +111,7 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 		rows, _ := tx.Query(ctx, `
 			SELECT order_id, sale, item, 0::bigint, buyer_hash, coalesce(key_hash = '', true), quantity, units,
 			       status = 'confirmed' AND pay_before IS NOT NULL
-			FROM orders `+condition, arg)
+			FROM orders `+condition, sqldb.Replan, arg)
 		ended = nil
 		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			var waits bool

@@ -22,7 +22,7 @@ func UUIDs(ids []orders.ID) [][16]byte {
 // Committed reads the orders with one statement.
 func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Order, error) {
 	found := make(map[orders.ID]orders.Order, len(ids))
-	err := s.db.Each(ctx, `
+	err := s.db.Replanned().Each(ctx, `
 		SELECT `+orderColumns+` FROM orders WHERE order_id {in $1}
 		UNION ALL
 		SELECT `+letterColumns+` FROM dead_letters WHERE order_id {in $1}`, func(row sqldb.Row) error {
@@ -38,7 +38,7 @@ func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]o
 // Statuses returns the statuses of the orders that have a row, and accepted for dead letters.
 func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Status, error) {
 	found := make(map[orders.ID]orders.Status, len(ids))
-	err := s.db.Each(ctx, `
+	err := s.db.Replanned().Each(ctx, `
 		SELECT order_id, status FROM orders WHERE order_id {in $1}
 		UNION ALL SELECT order_id, 'accepted' FROM dead_letters WHERE order_id {in $1}`, func(row sqldb.Row) error {
 		var (
