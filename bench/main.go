@@ -103,7 +103,7 @@ func parse(args []string, out io.Writer) (*run, error) {
 	flags.IntVar(&r.callers, "callers", 256, "how many ask at once")
 	flags.IntVar(&r.subjects, "subjects", 100_000, "different users who are asked about")
 	length := flags.String("size", "usual", "how long the suites that start programs take: brief, usual or thorough")
-	flags.StringVar(&r.other, "other", "", "folder of another checkout of this project, measured by orders, lives and room as well")
+	flags.StringVar(&r.other, "other", "", "folder of another checkout of this project, measured by orders, lives, room, idle and overload as well")
 	flags.BoolVar(&r.fsync, "fsync", false, "have Postgres flush its log with each commit")
 	flags.BoolVar(&r.tuned, "tuned", false, "have orders measure a handmade stack as well whose worker writes an order with one statement")
 	flags.StringVar(&r.json, "json", "", "file to write all figures to")

@@ -130,7 +130,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 		for _, p := range places { // its visitor may have seen it in a process with a newer view
 			p.Seen = seen[p.Lane]
 		}
-		// Not by the view, which may be older than a moved start. After the end of the list the clock may be set back.
+		// The view may be older than a start that an operator has moved. A complete list stays complete, even if the clock is set back.
 		gathers := !newest.listed() && end.Now < newest.def.StartsAt.UnixMilli()
 		all = assignNumbers(end, joiners, places, r, now, gathers)
 		return tx.Add(ctx, name, end, all.added, all.replaced)

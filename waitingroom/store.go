@@ -13,7 +13,8 @@ import (
 // Store keeps rooms and places. Make it with Postgres, SQLite or package memory; it is safe for concurrent use.
 type Store = store.Store
 
-// Postgres returns a store in Postgres 13 or later, in the tables that package migrations creates. The caller closes the database.
+// Postgres returns a store in Postgres 13 or later, in the tables that package migrations creates, behind pgx's driver with its description
+// cache, which is on by default. The caller closes the database.
 func Postgres(db *sql.DB) Store { return sqlstore.Postgres(db) }
 
 // SQLite returns a store in the same tables in a SQLite database of this process, whose transactions lock it at their start. The writers

@@ -69,6 +69,7 @@ func parse(url string, maxConns int32) (*pgxpool.Config, error) {
 	if level, ok := cc.RuntimeParams["default_transaction_isolation"]; ok && level != isolation {
 		return nil, fmt.Errorf("default_transaction_isolation must be %q, got %q: leave it out", isolation, level)
 	}
+	cc.DescriptionCacheCapacity = max(cc.DescriptionCacheCapacity, 512) // pgx's default; unprepared statements and sqldb.Replan need it
 	switch cc.DefaultQueryExecMode {
 	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
 		return nil, fmt.Errorf("default_query_exec_mode=%s cannot send all types: leave it out, or set cache_describe, which needs no "+
@@ -93,10 +94,7 @@ func parse(url string, maxConns int32) (*pgxpool.Config, error) {
 }
 
 // unprepared has statements sent whole, after what they return was asked for once.
-func unprepared(c *pgx.ConnConfig) {
-	c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	c.DescriptionCacheCapacity = max(c.DescriptionCacheCapacity, 512) // the default; pgx refuses to do without
-}
+func unprepared(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe }
 
 // Open returns a pool that connects only to a server that takes writes, as with target_session_attrs=read-write. It does not connect yet.
 // program is the application name, maxConns the most connections of the pool. Behind a pooler that does not set the parameters of

@@ -48,6 +48,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"waitingroom": {
 			ours + "waitingroom", ours + "waitingroom/draw", ours + "waitingroom/internal/pass", ours + "waitingroom/internal/sqlstore", ours + "waitingroom/internal/store", ours + "internal/drand", ours + "internal/stock", ours + "internal/sqldb", ours + "internal/batch", ours + "internal/dialects", ours + "internal/errsummary", ours + "internal/export", ours + "internal/failure", ours + "internal/input", ours + "internal/keyhash", ours + "internal/lazydeadline", ours + "internal/names", ours + "internal/periodic",
 			"github.com/go-jose/go-jose/v4", "github.com/transparency-dev/merkle", "golang.org/x/sync",
+			"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "golang.org/x/text", // to have Postgres plan look-ups each time
 			"github.com/cloudflare/circl", "github.com/bwesterb/go-ristretto", "golang.org/x/crypto", "golang.org/x/sys", // signatures of drand
 		},
 	} {

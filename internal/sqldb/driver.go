@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,15 +13,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Replan precedes the arguments of a call of pgx whose statement Postgres is to plan anew, as Conn.Replanned has it.
+// Replan, before the arguments of a statement, has pgx send it unprepared, so that Postgres plans it each time.
 const Replan = pgx.QueryExecModeCacheDescribe
 
-// prepared is a Postgres, whose sessions keep plans.
-type prepared struct{ plain }
+// replanned has Postgres plan each statement when it runs.
+type replanned struct{ Driver }
 
-func (p prepared) Replanned() Driver {
-	p.options = []any{Replan}
-	return p
+func (r replanned) Exec(ctx context.Context, text string, args []any) (int64, error) {
+	return r.Driver.Exec(ctx, text, append([]any{Replan}, args...))
+}
+
+func (r replanned) Query(ctx context.Context, text string, args []any, scan func(Row) error) error {
+	return r.Driver.Query(ctx, text, append([]any{Replan}, args...), scan)
 }
 
 // plain is a database or a transaction of database/sql.
@@ -31,11 +33,10 @@ type plain struct {
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	}
-	options []any // of the driver; they precede the arguments
 }
 
 func (p plain) Exec(ctx context.Context, text string, args []any) (int64, error) {
-	result, err := p.handle.ExecContext(ctx, text, slices.Concat(p.options, args)...)
+	result, err := p.handle.ExecContext(ctx, text, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +44,7 @@ func (p plain) Exec(ctx context.Context, text string, args []any) (int64, error)
 }
 
 func (p plain) Query(ctx context.Context, text string, args []any, scan func(Row) error) error {
-	rows, err := p.handle.QueryContext(ctx, text, slices.Concat(p.options, args)...)
+	rows, err := p.handle.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,6 @@ func (p plain) Query(ctx context.Context, text string, args []any, scan func(Row
 
 // converting scans ids and lists, which are text in SQLite.
 type converting struct{ plain }
-
-func (c converting) Replanned() Driver { return c }
 
 func (c converting) Query(ctx context.Context, text string, args []any, scan func(Row) error) error {
 	return c.plain.Query(ctx, text, args, func(row Row) error { return scan(converted{row}) })
@@ -84,8 +83,6 @@ type locking struct {
 	converting
 	writing sync.Locker
 }
-
-func (l locking) Replanned() Driver { return l }
 
 func (l locking) Exec(ctx context.Context, text string, args []any) (int64, error) {
 	l.writing.Lock()

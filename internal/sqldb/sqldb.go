@@ -27,8 +27,6 @@ type Driver interface {
 	Exec(ctx context.Context, text string, args []any) (changed int64, err error)
 	// Query calls scan for each row, until it returns an error.
 	Query(ctx context.Context, text string, args []any, scan func(Row) error) error
-	// Replanned is as in Conn.
-	Replanned() Driver
 }
 
 // A Conn runs statements, each in its own transaction or all in one. Make it with a DB.
@@ -37,10 +35,15 @@ type Conn struct {
 	driver  Driver
 }
 
-// Replanned returns the same connection, on which Postgres plans each statement anew, by the sizes that its tables have then. Otherwise a
-// session keeps the plan that it made when a table was small, and reads the whole of it later, until Postgres gathers statistics. It is for
-// statements that look up a few of many rows.
-func (c Conn) Replanned() Conn { return Conn{c.dialect, c.driver.Replanned()} }
+// Replanned returns the connection with statements that Postgres plans each time, for the sizes that its tables have then. It is for looking
+// up a few of many rows: otherwise a session keeps the plan from when a table was small, and reads all of it, until Postgres gathers
+// statistics.
+func (c Conn) Replanned() Conn {
+	if !c.dialect.sqlite {
+		c.driver = replanned{c.driver}
+	}
+	return c
+}
 
 // Exec returns how many rows the statement changed.
 func (c Conn) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
@@ -83,8 +86,8 @@ func New(driver Driver, begin func(ctx context.Context, fn func(Driver) error) e
 // Postgres returns a Postgres behind pgx's driver for database/sql, which scans no ids and no lists. Words are pairs of a word
 // and its text.
 func Postgres(db *sql.DB, words ...string) *DB {
-	return &DB{Conn{postgres.with(words), prepared{plain{handle: db}}}, func(ctx context.Context, fn func(Driver) error) error {
-		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(prepared{plain{handle: tx}}) })
+	return &DB{Conn{postgres.with(words), plain{db}}, func(ctx context.Context, fn func(Driver) error) error {
+		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(plain{tx}) })
 	}}
 }
 
@@ -95,10 +98,10 @@ func SQLite(db *sql.DB, writing sync.Locker, words ...string) *DB {
 	if writing == nil {
 		writing = nowhere{}
 	}
-	return &DB{Conn{sqlite.with(words), locking{converting{plain{handle: db}}, writing}}, func(ctx context.Context, fn func(Driver) error) error {
+	return &DB{Conn{sqlite.with(words), locking{converting{plain{db}}, writing}}, func(ctx context.Context, fn func(Driver) error) error {
 		writing.Lock()
 		defer writing.Unlock()
-		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(converting{plain{handle: tx}}) })
+		return inTx(ctx, db, func(tx *sql.Tx) error { return fn(converting{plain{tx}}) })
 	}}
 }
 

@@ -180,7 +180,7 @@ func undo(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, disputed [
 		ids = append(ids, r.ID)
 		units.add(r.Sale, r.Item, r.Units, r.ID)
 	}
-	if _, err := tx.Exec(ctx, deleteUnits, units.sales, units.items, units.units, units.orders); err != nil {
+	if _, err := tx.Exec(ctx, deleteUnits, sqldb.Replan, units.sales, units.items, units.units, units.orders); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = ANY($1)`, sqldb.Replan, ids)

@@ -50,12 +50,12 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 	for waits := true; waits; { // an order committed after the first statement is visible to the second
 		err = tx.QueryRow(ctx, `
 			UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL
-			RETURNING status`, [16]byte(id)).Scan(&status)
+			RETURNING status`, sqldb.Replan, [16]byte(id)).Scan(&status)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return orders.ActionNone, status, err
 		}
-		err = tx.QueryRow(ctx, `SELECT status, status = 'confirmed' AND pay_before IS NOT NULL FROM orders WHERE order_id = $1`, [16]byte(id)).
-			Scan(&status, &waits)
+		err = tx.QueryRow(ctx, `SELECT status, status = 'confirmed' AND pay_before IS NOT NULL FROM orders WHERE order_id = $1`,
+			sqldb.Replan, [16]byte(id)).Scan(&status, &waits)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return "", "", orders.ErrUnknownOrder
 		} else if err != nil {
@@ -65,9 +65,9 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 	return orders.ActionRefund, status, nil
 }
 
-// Statements find orders and units by their primary keys alone. Postgres has no statistics of a sale that has just begun: with
+// Statements find orders and units by their primary keys alone, and are planned each time (sqldb.Replan). Postgres has no statistics of a sale that has just begun: with
 // another condition, or with a part of a key that is the same for all rows, it may read everything that the sale has sold for
-// each of a few orders. With keys alone it reads everything at most once a batch, if the batch is large beside the table.
+// each of a few orders. With keys alone and a new plan it reads everything at most once a batch, if the batch is large beside the table.
 
 // payOrders pays orders that wait for it, and writes the capture and the event of each.
 //
@@ -135,7 +135,8 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 		if len(ended) == 0 {
 			return nil
 		}
-		return tx.SendBatch(ctx, endings(ended, to)).Close()
+		_, err = tx.Exec(ctx, endOrders, endArgs(ended, to)...)
+		return err
 	})
 	return ended, err
 }
@@ -183,8 +184,13 @@ const deleteUnits = `
 DELETE FROM order_units u USING unnest($1::text[], $2::text[], $3::integer[], $4::uuid[]) AS k (sale, item, unit, order_id)
 WHERE u.sale = k.sale AND u.item = k.item AND u.unit = k.unit AND u.order_id = k.order_id`
 
-// endings returns the statements that end orders, sent as one batch.
-func endings(list []storage.Return, to orders.Status) *pgx.Batch {
+// endOrders frees the units of orders, and writes the status, the event and the return of each.
+//
+//go:embed end_orders.sql
+var endOrders string
+
+// endArgs are the arguments of endOrders.
+func endArgs(list []storage.Return, to orders.Status) []any {
 	var (
 		n                 = len(list)
 		ids               = make([][16]byte, n)
@@ -194,7 +200,6 @@ func endings(list []storage.Return, to orders.Status) *pgx.Batch {
 		keyless           = make([]bool, n)
 		quantities        = make([]int, n)
 		units             unitKeys
-		batch             pgx.Batch
 	)
 	for i := range list {
 		r := &list[i]
@@ -202,13 +207,7 @@ func endings(list []storage.Return, to orders.Status) *pgx.Batch {
 		epochs[i], keyless[i], quantities[i] = r.Epoch, r.WithoutKey, r.Quantity
 		units.add(r.Sale, r.Item, r.Units, r.ID)
 	}
-	batch.Queue(`UPDATE orders SET status = $2, key_hash = NULLIF(key_hash, '') WHERE order_id = ANY($1)`, ids, to)
-	batch.Queue(deleteUnits, units.sales, units.items, units.units, units.orders)
-	batch.Queue(`INSERT INTO order_events (order_id, status) SELECT unnest($1::uuid[]), $2`, ids, to)
-	batch.Queue(`
-		INSERT INTO order_returns (`+sqlstore.ReturnColumns+`)
-		SELECT order_id, sale, item, epoch, buyer_hash, keyless, quantity, units::integer[]
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::boolean[], $7::integer[], $8::text[])
-		     AS r (`+sqlstore.ReturnColumns+`)`, ids, sales, items, epochs, buyers, keyless, quantities, unitTexts)
-	return &batch
+	return []any{
+		sqldb.Replan, to, ids, sales, items, epochs, buyers, keyless, quantities, unitTexts, units.sales, units.items, units.units, units.orders,
+	}
 }

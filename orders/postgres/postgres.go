@@ -4,7 +4,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -38,7 +37,8 @@ type common = sqlstore.Store
 
 var _ storage.Store = (*Store)(nil)
 
-// New returns a store over a pool that the caller owns. Its connections must use the isolation level read committed.
+// New returns a store over a pool that the caller owns. Its connections must use the isolation level read committed, and have pgx's description
+// cache, which is on by default.
 func New(pool *pgxpool.Pool) *Store {
 	words := sqlstore.Words{
 		NextRevision: "nextval('sales_revision')",
@@ -47,30 +47,27 @@ func New(pool *pgxpool.Pool) *Store {
 		UTC:          `to_char(pay_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`,
 		Standby:      "pg_is_in_recovery()",
 	}
-	db := sqldb.New(driver{pgx: pool}, func(ctx context.Context, fn func(sqldb.Driver) error) error {
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return fn(driver{pgx: tx}) })
+	db := sqldb.New(driver{pool}, func(ctx context.Context, fn func(sqldb.Driver) error) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return fn(driver{tx}) })
 	}, words.Pairs()...)
 	return &Store{common: sqlstore.New(db, wrap), db: db, pool: pool}
 }
 
 // driver is a pool or a transaction.
 type driver struct {
-	options []any // of pgx; they precede the arguments
-	pgx     interface {
+	pgx interface {
 		Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	}
 }
 
-func (d driver) Replanned() sqldb.Driver { return driver{[]any{sqldb.Replan}, d.pgx} }
-
 func (d driver) Exec(ctx context.Context, text string, args []any) (int64, error) {
-	tag, err := d.pgx.Exec(ctx, text, slices.Concat(d.options, args)...)
+	tag, err := d.pgx.Exec(ctx, text, args...)
 	return tag.RowsAffected(), err
 }
 
 func (d driver) Query(ctx context.Context, text string, args []any, scan func(sqldb.Row) error) error {
-	rows, err := d.pgx.Query(ctx, text, slices.Concat(d.options, args)...)
+	rows, err := d.pgx.Query(ctx, text, args...)
 	if err != nil {
 		return err
 	}

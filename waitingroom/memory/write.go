@@ -174,7 +174,7 @@ func (c writer) WriteTail(ctx context.Context, name string, lanes []store.Lane) 
 	})
 }
 
-// LockEnd returns lanes of its own.
+// LockEnd returns a copy of the lanes, because its caller changes them.
 func (c writer) LockEnd(ctx context.Context, name string) (*store.QueueEnd, error) {
 	return run(ctx, c.reader, "LockEnd", func() (*store.QueueEnd, error) {
 		r, err := c.lockTail(ctx, name)

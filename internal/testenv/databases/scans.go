@@ -2,14 +2,14 @@ package databases
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// OneSession returns a migrated Postgres with a single session, whose plans are kept as long as a session keeps them: nothing gathers
-// statistics of the tables.
-func OneSession(t testing.TB, tables ...string) *pgxpool.Pool {
+// LooksUpFew fails if looking rows up reads many others in a session of Postgres that planned its statements when there were few.
+// open opens a store on a pool with one session. add adds rows first to last to the tables; look looks row n up in all ways that there are,
+// each row once.
+func LooksUpFew(t *testing.T, tables []string, open func(pool *pgxpool.Pool) (add func(first, last int), look func(n int))) {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(Postgres(t))
 	if err != nil {
@@ -21,22 +21,40 @@ func OneSession(t testing.TB, tables ...string) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rowsRead := func() (n int) {
+		t.Helper()
+		exec(`SELECT pg_stat_force_next_flush()`)
+		if err := pool.QueryRow(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE relname = ANY($1)`, tables).
+			Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const (
+		looks = 30 // by then a session keeps the plan of a prepared statement
+		rows  = 20_000
+	)
+	add, look := open(pool)
+	add(1, looks)
 	for _, table := range tables {
-		if _, err := pool.Exec(t.Context(), `ALTER TABLE `+table+` SET (autovacuum_enabled = off)`); err != nil {
-			t.Fatal(err)
-		}
+		exec(`ALTER TABLE ` + table + ` SET (autovacuum_enabled = off)`)
+		exec(`VACUUM ANALYZE ` + table) // otherwise Postgres assumes ten pages
 	}
-	return pool
-}
-
-// Scanned returns how many rows of a table the session of OneSession has read without an index.
-func Scanned(t testing.TB, pool *pgxpool.Pool, table string) (rows int64) {
-	t.Helper()
-	for range 2 { // it reports at the end of a transaction, once a second
-		time.Sleep(1100 * time.Millisecond)
-		if err := pool.QueryRow(t.Context(), `SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = $1`, table).Scan(&rows); err != nil {
-			t.Fatal(err)
-		}
+	for n := range looks {
+		look(n + 1)
 	}
-	return rows
+	add(looks+1, rows)
+	before := rowsRead()
+	for n := range looks {
+		look(rows - n)
+	}
+	if n := rowsRead() - before; n < looks || n > rows/10 {
+		t.Errorf("%d rows of %v were read to look %d up", n, tables, looks)
+	}
 }

@@ -15,7 +15,7 @@ import (
 func Captured(ctx context.Context, c sqldb.Conn, id orders.ID, reference string) (p orders.Payment, ok bool, err error) {
 	p = orders.Payment{Order: id, Reference: reference}
 	var recorded orders.ID
-	err = c.One(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = $1`,
+	err = c.Replanned().One(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = $1`,
 		[]any{(*[16]byte)(&recorded), &p.Action, &p.Status}, reference)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -56,13 +56,13 @@ func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]storage.
 
 // Returned deletes completed returns.
 func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM order_returns WHERE order_id {in $1}`, UUIDs(ids))
+	_, err := s.db.Replanned().Exec(ctx, `DELETE FROM order_returns WHERE order_id {in $1}`, UUIDs(ids))
 	return s.wrap("returned", err)
 }
 
 // Feed returns the events after a number, up to another.
 func Feed(ctx context.Context, s *Store, after, upTo int64, limit int) ([]orders.Event, error) {
-	list, err := all(ctx, s.db.Conn, `
+	list, err := all(ctx, s.db.Replanned(), `
 		SELECT seq, at, order_id, sale, item, buyer, quantity, units, e.status, e.reason, action, reference
 		FROM order_events e JOIN orders USING (order_id)
 		WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3`, func(row sqldb.Row) (e orders.Event, err error) {

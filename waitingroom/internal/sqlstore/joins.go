@@ -25,7 +25,7 @@ func (c Conn) Add(ctx context.Context, room string, e *store.QueueEnd, joiners [
 		return nil
 	}
 	if len(replaced) > 0 {
-		if _, err := c.fresh().exec(ctx, `UPDATE waiting_places SET replaced = 1, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, room,
+		if _, err := c.replanned().exec(ctx, `UPDATE waiting_places SET replaced = 1, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, room,
 			replaced); err != nil {
 			return err
 		}

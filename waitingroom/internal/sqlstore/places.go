@@ -17,7 +17,7 @@ func (c Conn) places(ctx context.Context, room, where string, args ...any) ([]*s
 
 // find returns places from one of the following, or from a part of it.
 func (c Conn) find(ctx context.Context, from string, args ...any) (all []*store.Place, err error) {
-	err = c.fresh().each(ctx, `SELECT `+placeColumns+` FROM `+from, func(rows sqldb.Row) error {
+	err = c.replanned().each(ctx, `SELECT `+placeColumns+` FROM `+from, func(rows sqldb.Row) error {
 		p := &store.Place{}
 		all = append(all, p)
 		return rows.Scan(&p.Number, &p.Subject, &p.User, &p.Quantity, &p.JoinedAt, &p.Position, &p.TurnRT, &p.UntilRT, &p.AdmittedAt, &p.PassRT,
@@ -99,7 +99,7 @@ func (c Conn) After(ctx context.Context, room, subject string, after int64, most
 // Listed calls take with the places of a room's numbers after one up to another, of which it reads what the list of a draw needs,
 // and the lanes.
 func (c Conn) Listed(ctx context.Context, room string, after, upTo int64, take func(*store.Place) error) error {
-	return c.fresh().each(ctx, `SELECT seq, lane, lane_seq, subject, joined_at FROM waiting_places WHERE room = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`,
+	return c.replanned().each(ctx, `SELECT seq, lane, lane_seq, subject, joined_at FROM waiting_places WHERE room = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`,
 		func(rows sqldb.Row) error {
 			p := &store.Place{}
 			if err := rows.Scan(&p.Number, &p.Lane, &p.LaneNumber, &p.Subject, &p.JoinedAt); err != nil {
@@ -125,14 +125,14 @@ func (c Conn) Passes(ctx context.Context, room string, since int64) ([]*store.Pl
 
 // CountPasses returns how many admitted places can use their pass at a room time.
 func (c Conn) CountPasses(ctx context.Context, room string, rt int64) (n int64, err error) {
-	err = c.fresh().one(ctx, `SELECT count(*) FROM `+active("$2")+`
+	err = c.replanned().one(ctx, `SELECT count(*) FROM `+active("$2")+`
 		WHERE admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`, []any{&n}, room, rt)
 	return n, err
 }
 
 // CountAdmitted returns how many of the places that were active after a room time were admitted after a time.
 func (c Conn) CountAdmitted(ctx context.Context, room string, since, at int64) (n int64, err error) {
-	err = c.fresh().one(ctx, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`, []any{&n}, room, since, at)
+	err = c.replanned().one(ctx, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`, []any{&n}, room, since, at)
 	return n, err
 }
 

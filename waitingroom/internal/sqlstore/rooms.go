@@ -63,7 +63,7 @@ func (c Conn) Rooms(ctx context.Context, names ...string) (all []store.Room, err
 	if len(names) > 0 {
 		query, args = query+` WHERE r.room {in $1}`, []any{names}
 	}
-	err = c.fresh().each(ctx, query+` ORDER BY r.room`, func(rows sqldb.Row) error {
+	err = c.replanned().each(ctx, query+` ORDER BY r.room`, func(rows sqldb.Row) error {
 		var r store.Room
 		var tails string
 		err := scanRoom(rows, &r, &r.Saved.Joined, &r.Saved.Gathered, &r.Saved.MostQuantity, &tails, &r.Saved.LastActive)
@@ -189,7 +189,7 @@ func (c Conn) Shrink(ctx context.Context, room string, most int, lane store.Lane
 	if err != nil || n == 0 { // another process has deleted it
 		return false, false, err
 	}
-	if n, err = c.fresh().exec(ctx, `DELETE FROM waiting_places WHERE room = $1 AND seq IN
+	if n, err = c.replanned().exec(ctx, `DELETE FROM waiting_places WHERE room = $1 AND seq IN
 		(SELECT seq FROM waiting_places WHERE room = $1 ORDER BY seq LIMIT $2)`, room, most); err != nil || n > 0 {
 		return true, false, err
 	}

@@ -23,11 +23,11 @@ func of(db *sqldb.DB) *Store { return &Store{Conn{db.Conn}, db} }
 // Postgres returns a store in Postgres 13 or later.
 func Postgres(db *sql.DB) *Store {
 	return of(sqldb.Postgres(db,
-		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as
-		// another. These leave no choice: for each number a range whose order only one index has, and for subjects an array of unknown
-		// length for the first column of an index.
 		// The transactions that wrote the two rows last.
 		"{version}", "r.xmin::text || ' ' || t.xmin::text",
+		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as
+		// another. These make the right index the cheapest: for each number a range whose order only one index has, and for subjects an
+		// array of unknown length for the first column of an index. A small table is read whole all the same, so these are replanned.
 		"{of numbers}", `json_array_elements_text($2::json) AS n(value),
 			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq >= n.value::bigint AND seq <= n.value::bigint ORDER BY seq LIMIT 1) AS p`,
 		"{of lane numbers}", `json_array_elements_text($2::json) AS n(value),
@@ -70,8 +70,8 @@ func (s *Store) InTx(ctx context.Context, fn func(tx store.Tx) error) error {
 	return store.Unavailable(err)
 }
 
-// fresh is for statements that look for places. A plan from when there were few would read all of them, until Postgres gathers statistics.
-func (c Conn) fresh() Conn { return Conn{c.sql.Replanned()} }
+// replanned is for statements that look for places; see sqldb.Conn.Replanned.
+func (c Conn) replanned() Conn { return Conn{c.sql.Replanned()} }
 
 // each calls scan for every row of a query.
 func (c Conn) each(ctx context.Context, query string, scan func(sqldb.Row) error, args ...any) error {

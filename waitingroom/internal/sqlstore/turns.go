@@ -23,7 +23,7 @@ func (c Conn) update(ctx context.Context, room, set string, places []*store.Plac
 	if len(subjects) == 0 {
 		return nil
 	}
-	_, err := c.fresh().exec(ctx, `UPDATE waiting_places SET `+set+` WHERE `+current+` AND subject {texts} AND seq {in $3}`, room, subjects, numbers)
+	_, err := c.replanned().exec(ctx, `UPDATE waiting_places SET `+set+` WHERE `+current+` AND subject {texts} AND seq {in $3}`, room, subjects, numbers)
 	return err
 }
 
@@ -33,7 +33,7 @@ func (c Conn) updateOne(ctx context.Context, room string, p *store.Place, set, a
 	if p.Replaced {
 		where = `room = $1`
 	}
-	n, err := c.fresh().exec(ctx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and,
+	n, err := c.replanned().exec(ctx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and,
 		append([]any{room, p.Subject, p.Number}, args...)...)
 	return n > 0, err
 }
@@ -43,7 +43,7 @@ const turnsAtOnce = 500 // Postgres may compare each turn with each place
 // GiveTurns gives turns from a room time until another.
 func (c Conn) GiveTurns(ctx context.Context, room string, turns []store.Turn, rt, untilRT int64) error {
 	for part := range slices.Chunk(turns, turnsAtOnce) {
-		if _, err := c.fresh().exec(ctx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now ms}, changed_at = {now ms}
+		if _, err := c.replanned().exec(ctx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now ms}, changed_at = {now ms}
 		FROM `+turnRows+` WHERE `+ofTurns, room, rt, sqldb.JSON(part), untilRT); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (c Conn) GiveTurns(ctx context.Context, room string, turns []store.Turn, rt
 
 // Bar bars the current places of subjects.
 func (c Conn) Bar(ctx context.Context, room string, subjects []string, why, by string) error {
-	_, err := c.fresh().exec(ctx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, room, subjects, why, by)
+	_, err := c.replanned().exec(ctx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now ms} WHERE `+current+` AND subject {texts}`, room, subjects, why, by)
 	return err
 }
 
@@ -100,7 +100,7 @@ func (c Conn) Count(ctx context.Context, room string, m store.Moments) (store.Co
 		over   = `until_rt <= $2 AND until_rt > $6`
 	)
 	var n store.Counts
-	err := c.fresh().one(ctx, `SELECT
+	err := c.replanned().one(ctx, `SELECT
 			count(*) FILTER (WHERE `+waits+`), coalesce(sum(quantity) FILTER (WHERE `+waits+`), 0),
 			count(*) FILTER (WHERE `+passes+`), coalesce(sum(quantity) FILTER (WHERE `+passes+`), 0),
 			count(*) FILTER (WHERE admitted_at > $7), count(*) FILTER (WHERE `+waits+` AND turn_rt > $4),

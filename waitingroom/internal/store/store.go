@@ -63,8 +63,8 @@ type roomReader interface {
 	Versions(ctx context.Context) ([]Version, error)
 	// Rooms returns rooms by name, each with the end of its queue and LastActive: those of some names, or without names all.
 	Rooms(ctx context.Context, names ...string) ([]Room, error)
-	// Cursors returns what of a room shows how many positions have had their turn, and whether it still gathers: its mode, its start, its
-	// draw and its lanes.
+	// Cursors returns the mode, start, draw and lanes of a room, which show how many positions have had their turn and whether it still
+	// gathers; a zero Room if there is none.
 	Cursors(ctx context.Context, name string) (Room, error)
 	// Closed returns the rooms that an operator has closed and that belong to a sale that has not ended: their names, sales and items.
 	Closed(ctx context.Context) ([]Room, error)
