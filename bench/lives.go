@@ -5,18 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidegate/tidegate/bench/crowd"
 	"github.com/tidegate/tidegate/bench/stack"
 )
-
-// A callCost is the processor time of one kind of call, measured in one turn.
-type callCost struct {
-	Call string             `json:"call"`
-	CPU  map[string]float64 `json:"cpu_us"` // by process
-	Sum  float64            `json:"cpu_us_sum"`
-}
 
 // A lifeCost is the cost of one kind of call in an order's life.
 type lifeCost struct {
@@ -36,66 +30,28 @@ func (r *run) lives(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	names, turns, err := ownTurns(r, func(st *stack.Stack) ([]lifeCost, error) { return r.lifeTurn(ctx, st) })
+	all, err := compare(r, func(st *stack.Stack) ([]lifeCost, error) { return r.lifeTurn(ctx, st) })
 	if err != nil {
 		return err
 	}
-	r.keep("lives", turns)
+	r.keep("lives", all.turns)
+	processes := []string{"API", "worker", "Redis", "Postgres"}
 	head := []string{"", "calls a life", "API µs", "worker µs", "Redis µs", "Postgres µs", "sum µs a call"}
-	tab := newTable(beside(head, names)...)
+	tab := newTable(append(head, all.heads()...)...)
 	row := func(name, count string, cost func(turn []lifeCost) lifeCost) {
-		of := func(stack string, value func(lifeCost) float64) (values []float64) {
-			for _, t := range turns[stack] {
-				values = append(values, value(cost(t)))
-			}
-			return values
-		}
 		cells := []string{name, count}
-		for _, process := range []string{"API", "worker", "Redis", "Postgres"} {
-			cells = append(cells, one(median(of(names[0], func(c lifeCost) float64 { return c.CPU[process] }))))
+		for _, process := range processes {
+			cells = append(cells, one(all.median(func(t []lifeCost) float64 { return cost(t).CPU[process] })))
 		}
-		sum := func(c lifeCost) float64 { return c.Sum }
-		cells = append(cells, one(median(of(names[0], sum))))
-		for _, other := range names[1:] {
-			cells = append(cells, quotient(of(names[0], sum), of(other, sum)))
-		}
-		tab.add(cells...)
+		sum := func(t []lifeCost) float64 { return cost(t).Sum }
+		tab.add(slices.Concat(cells, []string{one(all.median(sum))}, all.quotients(sum))...)
 	}
-	for i, c := range turns[names[0]][0] {
+	for i, c := range all.first() {
 		row(c.Call, fmt.Sprintf("%.3g", c.InOne), func(t []lifeCost) lifeCost { return t[i] })
 	}
 	row("a whole life", "", wholeLife)
 	r.print(tab, fmt.Sprintf("Lives: %d orders with all their calls, %d connections, %d rounds", r.size.lives, connections, r.size.rounds))
 	return nil
-}
-
-// ownTurns has each of this project's stacks take its turns, and returns what turn returned by the stack's name, and the names in order.
-func ownTurns[T any](r *run, turn func(*stack.Stack) (T, error)) (names []string, turns map[string][]T, err error) {
-	turns = map[string][]T{}
-	for range r.size.rounds {
-		for _, st := range r.stacks {
-			if !st.Own() {
-				continue // it has no such calls
-			}
-			t, err := turn(st)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", st.Name, err)
-			}
-			if turns[st.Name] == nil {
-				names = append(names, st.Name)
-			}
-			turns[st.Name] = append(turns[st.Name], t)
-		}
-	}
-	return names, turns, nil
-}
-
-// beside returns the head of a table with a column for the quotient to each stack after the first.
-func beside(head, names []string) []string {
-	for _, other := range names[1:] {
-		head = append(head, "÷ "+other+" (lowest–highest)")
-	}
-	return head
 }
 
 // wholeLife sums the cost of one order over all its calls.
@@ -126,8 +82,7 @@ func (r *run) lifeTurn(ctx context.Context, st *stack.Stack) (costs []lifeCost, 
 		if err := do(); err != nil {
 			return fmt.Errorf("%s: %w", call, err)
 		}
-		by, sum, _ := s.meter().since(before, of)
-		costs = append(costs, lifeCost{callCost{call, by, sum}, inOne})
+		costs = append(costs, lifeCost{s.cost(call, before, of), inOne})
 		return nil
 	}
 	var placed []life

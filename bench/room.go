@@ -37,42 +37,43 @@ func (r *run) rooms(ctx context.Context) error {
 		running, err := st.Start(ctx, r.servers, stack.Options{APIs: roomAPIs, Workers: stack.None})
 		return &shop{Running: running, servers: r.servers}, err
 	}
-	names, turns, err := ownTurns(r, func(st *stack.Stack) ([]roomCall, error) {
+	all, err := compare(r, func(st *stack.Stack) ([]roomCall, error) {
 		s, err := start(st)
 		if err != nil {
 			return nil, err
 		}
 		defer s.Stop()
-		calls, _, err := r.visit(ctx, s)
+		calls, _, err := r.roomTurn(ctx, s)
 		return calls, err
 	})
 	if err != nil {
 		return err
 	}
-	r.keep("room", turns)
-	head := []string{"", "calls", "calls/s", "p50 ms", "p95 ms", "p99 ms", "API µs a call", "Postgres µs a call", "sum µs a call"}
-	tab := newTable(beside(head, names)...)
-	for i, call := range turns[names[0]][0] {
-		of := func(stack string, value func(roomCall) float64) (values []float64) {
-			for _, t := range turns[stack] {
-				values = append(values, value(t[i]))
-			}
-			return values
+	r.keep("room", all.turns)
+	head := []string{"", "calls", "s", "calls/s", "p50 ms", "p95 ms", "p99 ms", "API µs a call", "Postgres µs a call", "sum µs a call"}
+	tab := newTable(append(head, all.heads()...)...)
+	for i, call := range all.first() {
+		figure := func(value func(roomCall) float64) float64 {
+			return all.median(func(t []roomCall) float64 { return value(t[i]) })
 		}
-		cells := []string{call.Call, whole(float64(call.Calls))}
-		cells = append(cells, whole(median(of(names[0], func(c roomCall) float64 { return float64(c.Calls) / c.Seconds }))))
-		sum := func(c roomCall) float64 { return c.Sum }
+		took := figure(func(c roomCall) float64 { return c.Seconds })
+		cells := []string{call.Call, whole(float64(call.Calls)), fmt.Sprintf("%.2f", took), whole(float64(call.Calls) / took)}
 		for _, value := range []func(roomCall) float64{
 			func(c roomCall) float64 { return c.P50 }, func(c roomCall) float64 { return c.P95 }, func(c roomCall) float64 { return c.P99 },
-			func(c roomCall) float64 { return c.CPU["API"] }, func(c roomCall) float64 { return c.CPU["Postgres"] }, sum,
+			func(c roomCall) float64 { return c.CPU["API"] }, func(c roomCall) float64 { return c.CPU["Postgres"] },
+			func(c roomCall) float64 { return c.Sum },
 		} {
-			cells = append(cells, one(median(of(names[0], value))))
+			cells = append(cells, one(figure(value)))
 		}
-		for _, other := range names[1:] {
-			cells = append(cells, quotient(of(names[0], sum), of(other, sum)))
-		}
-		tab.add(cells...)
+		tab.add(append(cells, all.quotients(func(t []roomCall) float64 { return t[i].Sum })...)...)
 	}
+	sum := all.median(func(t []roomCall) (seconds float64) {
+		for _, c := range t {
+			seconds += c.Seconds
+		}
+		return seconds
+	})
+	tab.add(append([]string{"all", "", fmt.Sprintf("%.2f", sum)}, make([]string, len(head)-3+len(all.heads()))...)...)
 	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections,
 		roomAPIs, r.size.rounds))
 	s, err := start(r.stacks[0])
@@ -80,7 +81,7 @@ func (r *run) rooms(ctx context.Context) error {
 		return err
 	}
 	defer s.Stop()
-	_, read, err := r.visit(ctx, s)
+	_, read, err := r.roomTurn(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -92,8 +93,8 @@ func (r *run) rooms(ctx context.Context) error {
 	return r.largeRoom(ctx)
 }
 
-// visit makes a room that admits no visitor, and sends the visitors. It also returns the request with which a visitor reads the place.
-func (r *run) visit(ctx context.Context, s *shop) (calls []roomCall, read func(i int64) []byte, err error) {
+// roomTurn makes a room that admits no visitor, and sends the visitors. It also returns the request with which a visitor reads the place.
+func (r *run) roomTurn(ctx context.Context, s *shop) (calls []roomCall, read func(i int64) []byte, err error) {
 	const path = "/v1/rooms/hall"
 	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+s.Internal()+path,
@@ -109,9 +110,9 @@ func (r *run) visit(ctx context.Context, s *shop) (calls []roomCall, read func(i
 		if res.Statuses[want] != n {
 			return errors.Join(fmt.Errorf("%s: %d calls were answered %v, want %d", call, n, res.Statuses, want), res.Err)
 		}
-		by, sum, _ := s.meter().since(before, n)
+		cost := s.cost(call, before, n)
 		ms := func(q float64) float64 { return float64(res.Answered(q)) / float64(time.Millisecond) }
-		calls = append(calls, roomCall{callCost{call, by, sum}, n, res.Took.Seconds(), ms(50), ms(95), ms(99)})
+		calls = append(calls, roomCall{cost, n, res.Took.Seconds(), ms(50), ms(95), ms(99)})
 		return nil
 	}
 	user := func(i int64) string { return fmt.Sprintf("visitor-%d", i) }
@@ -127,7 +128,8 @@ func (r *run) visit(ctx context.Context, s *shop) (calls []roomCall, read func(i
 		return nil, nil, err
 	}
 	again := func(i int64) []byte { return join(i * roomAgain) }
-	return calls, read, send("join again", http.StatusOK, max(1, r.size.visitors/roomAgain), again, nil)
+	err = send("join again", http.StatusOK, max(1, r.size.visitors/roomAgain), again, nil)
+	return calls, read, err
 }
 
 // tokenIn returns the token of a place; empty: there is none.

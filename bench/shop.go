@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A shop is a running stack with a sale.
+// A shop is a running stack, with a sale if open made it.
 type shop struct {
 	*stack.Running
 	servers *stack.Servers
@@ -136,6 +136,19 @@ func (m meter) since(before meter, n int64) (by map[string]float64, sum, generat
 		sum += us
 	}
 	return by, sum, generator
+}
+
+// A callCost is the processor time of one kind of call, measured in one turn.
+type callCost struct {
+	Call string             `json:"call"`
+	CPU  map[string]float64 `json:"cpu_us"` // by process
+	Sum  float64            `json:"cpu_us_sum"`
+}
+
+// cost returns what n calls have cost since before, each.
+func (s *shop) cost(call string, before meter, n int64) callCost {
+	by, sum, _ := s.meter().since(before, n)
+	return callCost{call, by, sum}
 }
 
 // A usage is what a stack has used since it started: processor time, waits and Postgres' transactions by kind of process, and commands of Redis,

@@ -35,9 +35,9 @@ type Conn struct {
 	driver  Driver
 }
 
-// Replanned returns the connection with statements that Postgres plans each time, for the sizes that its tables have then. It is for looking
-// up a few of many rows: otherwise a session keeps the plan from when a table was small, and reads all of it, until Postgres gathers
-// statistics.
+// Replanned returns the connection with statements that Postgres plans each time, for the sizes that its tables have then. It is for
+// looking up a few of many rows: otherwise a session keeps the plan from when a table was small, and reads all of it, until Postgres
+// gathers statistics.
 func (c Conn) Replanned() Conn {
 	if !c.dialect.sqlite {
 		c.driver = replanned{c.driver}

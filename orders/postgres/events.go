@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/tidegate/tidegate/internal/sqldb"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/sqlstore"
 )
@@ -73,7 +74,7 @@ func (s *Store) settle(ctx context.Context) (int64, error) {
 			given, settled, last int64
 			oldest               uint64
 		)
-		if err := s.pool.QueryRow(ctx, settling, w.next).Scan(&given, &oldest, &settled, &last); err != nil {
+		if err := s.pool.QueryRow(ctx, settling, sqldb.Replan, w.next).Scan(&given, &oldest, &settled, &last); err != nil {
 			return 0, err
 		}
 		w.settled = min(w.settled, last) // smaller only if a server took over that lacks commits

@@ -65,9 +65,10 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 	return orders.ActionRefund, status, nil
 }
 
-// Statements find orders and units by their primary keys alone, and are planned each time (sqldb.Replan). Postgres has no statistics of a sale that has just begun: with
-// another condition, or with a part of a key that is the same for all rows, it may read everything that the sale has sold for
-// each of a few orders. With keys alone and a new plan it reads everything at most once a batch, if the batch is large beside the table.
+// Statements find orders and units by their primary keys alone, and are planned each time (sqldb.Replan). Postgres has no statistics of
+// a sale that has just begun: with another condition, or with a part of a key that is the same for all rows, it may read everything
+// that the sale has sold for each of a few orders. With keys alone and a new plan it reads everything at most once a batch, if the
+// batch is large beside the table.
 
 // payOrders pays orders that wait for it, and writes the capture and the event of each.
 //

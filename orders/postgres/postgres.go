@@ -37,8 +37,8 @@ type common = sqlstore.Store
 
 var _ storage.Store = (*Store)(nil)
 
-// New returns a store over a pool that the caller owns. Its connections must use the isolation level read committed, and have pgx's description
-// cache, which is on by default.
+// New returns a store over a pool that the caller owns. Its connections must use the isolation level read committed, and have pgx's
+// description cache, which is on by default.
 func New(pool *pgxpool.Pool) *Store {
 	words := sqlstore.Words{
 		NextRevision: "nextval('sales_revision')",

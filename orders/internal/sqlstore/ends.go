@@ -29,7 +29,7 @@ func Captured(ctx context.Context, c sqldb.Conn, id orders.ID, reference string)
 // NextExpiry reads the index of unpaid orders.
 func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error) {
 	var now, next sqldb.Time
-	err := s.db.One(ctx, `SELECT {now}, min(pay_before) FROM orders WHERE status = 'confirmed' AND pay_before <= {now} + {ms $1}`,
+	err := s.db.Replanned().One(ctx, `SELECT {now}, min(pay_before) FROM orders WHERE status = 'confirmed' AND pay_before <= {now} + {ms $1}`,
 		[]any{&now, &next}, most)
 	if err != nil || time.Time(next).IsZero() {
 		return most, s.wrap("next expiry", err)

@@ -56,7 +56,7 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 
 // Orders lists a sale's orders, including its dead letters as accepted orders.
 func (s *Store) Orders(ctx context.Context, f storage.Filter) ([]orders.Order, error) {
-	list, err := all(ctx, s.db.Conn, `
+	list, err := all(ctx, s.db.Replanned(), `
 		SELECT * FROM (SELECT `+orderColumns+` FROM orders
 			WHERE sale = $1 AND order_id > $2 AND ($3 = '' OR buyer_hash = $3) AND ($4 = '' OR status = $4) ORDER BY order_id LIMIT $5) AS o
 		UNION ALL SELECT * FROM (SELECT `+letterColumns+` FROM dead_letters d
@@ -95,7 +95,7 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(storage.Holdi
 // Latest reads the latest order of each buyer: its id and when it was accepted.
 func (s *Store) Latest(ctx context.Context, sale, item string, buyers []string) (map[string]orders.Order, error) {
 	latest := make(map[string]orders.Order)
-	err := s.db.Each(ctx, `
+	err := s.db.Replanned().Each(ctx, `
 		SELECT buyer_hash, order_id, accepted_at FROM orders
 		WHERE sale = $1 AND item = $2 AND buyer_hash {in $3} AND status <> 'rejected' ORDER BY accepted_at`, func(row sqldb.Row) error {
 		var (
@@ -111,7 +111,7 @@ func (s *Store) Latest(ctx context.Context, sale, item string, buyers []string) 
 
 // Unsettled reports whether orders of an item wait for payment or are dead letters, or units of ended ones are about to be returned.
 func (s *Store) Unsettled(ctx context.Context, sale, item string) (unsettled bool, err error) {
-	err = s.db.One(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE sale = $1 AND item = $2 AND status = 'confirmed' AND pay_before IS NOT NULL)
+	err = s.db.Replanned().One(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE sale = $1 AND item = $2 AND status = 'confirmed' AND pay_before IS NOT NULL)
 		OR EXISTS (SELECT 1 FROM order_returns WHERE sale = $1 AND item = $2) OR EXISTS (SELECT 1 FROM dead_letters WHERE sale = $1 AND item = $2)`,
 		[]any{&unsettled}, sale, item)
 	return unsettled, s.wrap("unsettled", err)

@@ -89,7 +89,7 @@ func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
 // Newest reads the end of the index, and looks for the event seen.
 func (s *Store) Newest(ctx context.Context, seen storage.LastEvent) (newest storage.LastEvent, there bool, err error) {
 	var standby bool
-	err = s.db.One(ctx, `
+	err = s.db.Replanned().One(ctx, `
 		SELECT {standby}, coalesce(seq, 0), coalesce(order_id, '00000000-0000-0000-0000-000000000000'),
 		       CAST($1 AS bigint) = 0 OR EXISTS (SELECT 1 FROM order_events WHERE seq = $1 AND order_id = $2)
 		FROM (VALUES (1)) AS one LEFT JOIN (SELECT seq, order_id FROM order_events ORDER BY seq DESC LIMIT 1) AS e ON true`,

@@ -102,6 +102,10 @@ func TestLookUpsKeepNoPlan(t *testing.T) {
 			}
 			must(s.InTx(t.Context(), func(tx store.Tx) error {
 				must(tx.GiveTurns(t.Context(), "hall", []store.Turn{{Subject: subject, Position: number, Quantity: 1}}, 1, 2))
+				_, err := tx.Admit(t.Context(), "hall", p, 1, 2)
+				must(err)
+				_, err = tx.Count(t.Context(), "hall", store.Moments{})
+				must(err)
 				must(tx.Bar(t.Context(), "hall", []string{subject}, "banned", "test"))
 				return tx.Leave(t.Context(), "hall", []*store.Place{p})
 			}))
