@@ -1,7 +1,6 @@
 package captcha
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -32,7 +31,7 @@ func decodeSolution(token string) (s solution, ok bool) {
 	if token == "" || len(token) > maxSolution {
 		return s, false
 	}
-	text, err := keyhash.Decode(base64.StdEncoding, token)
+	text, err := keyhash.DecodeStd(token)
 	if err != nil || json.Unmarshal(text, &s.payload) != nil || s.payload.Algorithm != string(altcha.SHA256) || s.payload.Number < 0 {
 		return s, false
 	}

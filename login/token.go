@@ -43,7 +43,7 @@ func (k *keyring) verify(token string, longest int) ([]byte, bool) {
 	if len(token) > longest {
 		return nil, false
 	}
-	b, err := keyhash.Decode(base64.RawURLEncoding, token)
+	b, err := keyhash.DecodeRawURL(token)
 	if err != nil || len(b) <= macSize {
 		return nil, false
 	}

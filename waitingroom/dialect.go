@@ -22,8 +22,8 @@ func (places) ByToken(token, user string, anyUser bool) Visitor {
 }
 
 func (s places) StableToken(p Place) string {
-	known, ok := s.rooms.parseToken(p.Room, p.Token)
-	if !ok {
+	known, _ := s.rooms.parseToken(p.Room, p.Token)
+	if known == nil {
 		return ""
 	}
 	known.Seen = 0

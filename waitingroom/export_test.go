@@ -91,7 +91,7 @@ func (s *Service) PlaceToken(room string, t TokenOf) string {
 
 // ParseToken is parseToken; zero: it is no token.
 func (s *Service) ParseToken(room, token string) (found TokenOf) {
-	if p, ok := s.parseToken(room, token); ok {
+	if p, _ := s.parseToken(room, token); p != nil {
 		found = TokenOf{p.Number, p.JoinedAt, uint32(p.Quantity), p.Lane, p.LaneNumber, p.Seen, p.Subject}
 	}
 	return found

@@ -40,9 +40,14 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 		return Place{}, err
 	}
 	if known != nil && !v.isSkipped(known) && v.room.ended() == "" {
-		known.User = who.User
+		if known.OfUser {
+			known.User = who.User
+		}
 		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.servedFor(known) {
-			t.Token = s.tokenOf(v, known) // who.Token may be older, or of the previous secret
+			t.Token = who.Token // which signing again would give
+			if c.previous || v.seenBy(known) != known.Seen {
+				t.Token = s.tokenOf(v, known)
+			}
 			return t, nil
 		}
 	}

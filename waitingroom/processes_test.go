@@ -27,12 +27,14 @@ func TestAnOlderProcessTakesNothingBack(t *testing.T) {
 		if err := older.SetClock(t.Context(), h.at); err != nil { // it reads the room before the draw, and again only if it has to
 			t.Fatal(err)
 		}
+		latest := make(map[string]string) // tokens
 		for round := range 6 {
 			h.tick(time.Minute * time.Duration(max(0, 1-round)))
 			h.tick(time.Second)
 			turns, waiting := 0, 0
 			for _, who := range crowd {
-				newer := ask(h.rooms, who, "")
+				newer := ask(h.rooms, who, latest[who])
+				latest[who] = newer.Token
 				again, err := outcome(older.Join(t.Context(), name, waitingroom.Visitor{User: who, Token: newer.Token}, 1))
 				if err != nil {
 					t.Fatal(err)

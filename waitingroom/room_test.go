@@ -401,8 +401,8 @@ func TestAnotherSecret(t *testing.T) {
 			t.Errorf("joining again: %+v, %v", p, err)
 		}
 		waits, err := rooms.Place(t.Context(), name, waitingroom.Visitor{User: "ann", Token: before.Token})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || waits.State != waitingroom.StateWaiting {
+			t.Fatalf("%+v, %v", waits, err)
 		}
 		later := waitingroom.New(h.store, waitingroom.Options{Secret: make([]byte, 32), Stock: h.shop})
 		if p, err := later.Place(t.Context(), name, waitingroom.ByToken(waits.Token, "ann", false)); err != nil || p.Number != before.Number {

@@ -43,16 +43,16 @@ func (s *Service) placeToken(room string, p *store.Place) string {
 	})
 }
 
-// parseToken returns the place of a token, as far as the token has it.
-func (s *Service) parseToken(room, token string) (*store.Place, bool) {
-	t, ok := s.keys.ParseToken(room, token)
+// parseToken returns the place of a token, as far as the token has it, and whether the previous secret signed it; nil: it is no token.
+func (s *Service) parseToken(room, token string) (p *store.Place, previous bool) {
+	t, previous, ok := s.keys.ParseToken(room, token)
 	if !ok {
 		return nil, false
 	}
 	return &store.Place{
 		Number: t.Number, JoinedAt: t.JoinedAt, Position: -1, Quantity: t.Quantity, LaneNumber: t.LaneNumber, Seen: t.Seen, OfUser: t.OfUser,
 		Lane: t.Lane, Subject: t.Subject,
-	}, true
+	}, previous
 }
 
 // Pass returns the pass of an admitted visitor: a JWS that a shop's own servers can verify with PublicKeys. Repeated, it is the
@@ -105,7 +105,7 @@ func (s *Service) numberOf(room, id string) int64 {
 		n, _ := strconv.ParseInt(text, 10, 64)
 		return n
 	}
-	if p, ok := s.parseToken(room, id); ok {
+	if p, _ := s.parseToken(room, id); p != nil {
 		return p.Number
 	}
 	return 0

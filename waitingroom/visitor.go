@@ -21,17 +21,18 @@ type Visitor struct {
 
 // caller is a visitor of a room that this process has read.
 type caller struct {
-	who     Visitor
-	view    *view
-	subject string       // the hash; empty: somebody unknown without a valid token
-	known   *store.Place // of the token, as far as it has it; nil: there is no token, or the place is not the visitor's
+	who      Visitor
+	view     *view
+	subject  string       // the hash; empty: somebody unknown without a valid token
+	known    *store.Place // of the token, as far as it has it; nil: there is no token, or the place is not the visitor's
+	previous bool         // the previous secret signed who.Token
 }
 
 // identify returns who the visitor is in a room.
 func (s *Service) identify(v *view, who Visitor) (caller, error) {
 	c := caller{who: who, view: v}
 	if who.Token != "" {
-		if c.known, _ = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.Lane) < 0 {
+		if c.known, c.previous = s.parseToken(v.room.def.Room, who.Token); c.known != nil && v.room.laneIndex(c.known.Lane) < 0 {
 			// of a deleted room of this name
 			c.known = nil
 		}

@@ -35,5 +35,6 @@ func (HeaderIdentity) Identify(r *http.Request, trusted bool) (Caller, error) {
 	if !trusted {
 		return Caller{}, nil
 	}
-	return Caller{User: r.Header.Get("X-User-ID"), Tier: r.Header.Get("X-User-Tier")}, nil
+	// In the canonical spelling: with another, such as X-User-ID, Get allocates.
+	return Caller{User: r.Header.Get("X-User-Id"), Tier: r.Header.Get("X-User-Tier")}, nil
 }

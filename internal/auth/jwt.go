@@ -3,7 +3,6 @@ package auth
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -248,7 +247,7 @@ const ourTypes = "tidegate-"
 // empty list or null, which the library takes.
 func headerProblem(token string) string {
 	head, _, _ := strings.Cut(token, ".")
-	text, err := keyhash.Decode(base64.RawURLEncoding, head)
+	text, err := keyhash.DecodeRawURL(head)
 	var header map[string]json.RawMessage
 	if err == nil {
 		err = json.Unmarshal(text, &header)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/netaddr"
@@ -49,7 +50,7 @@ type Bound struct {
 
 	mu        sync.Mutex
 	stats     Stats
-	idle      list.List           // of *conn, the longest idle first
+	idle      list.List           // of *conn, the longest idle first; active ones stay in it until longest unlists them
 	addresses map[string]*address // by netaddr.Address
 	logged    time.Time           // last record of failed accepts
 	failed    int                 // accepts since then
@@ -58,7 +59,7 @@ type Bound struct {
 // address are the connections of one address.
 type address struct {
 	open int
-	idle list.List // of *conn, the longest idle first
+	idle list.List // like Bound.idle
 }
 
 // New returns the Bound of a listener.
@@ -141,7 +142,7 @@ func (b *Bound) take(c *conn) (victim *conn, ok bool) {
 		full, of, over = &b.stats.RefusedAddress, &a.idle, true
 	}
 	if over {
-		if victim = longest(of); victim == nil {
+		if victim = b.longest(of); victim == nil {
 			*full++
 			return nil, false
 		}
@@ -155,48 +156,62 @@ func (b *Bound) take(c *conn) (victim *conn, ok bool) {
 		}
 		b.addresses[c.address].open++
 	}
-	b.rest(c) // until its first byte
+	b.rest(c) // until its first request has arrived
 	return victim, true
 }
 
-// longest returns the connection that has been idle for longest, if that is long enough.
-func longest(idle *list.List) *conn {
-	if front := idle.Front(); front != nil {
-		if c := front.Value.(*conn); time.Since(c.since) >= idleLeast {
+// longest returns the connection of a list that has been idle for longest, or nil if that is less than idleLeast. It unlists the active
+// ones in front of it, each once for a request. The caller holds mu.
+func (b *Bound) longest(idle *list.List) *conn {
+	for front := idle.Front(); front != nil; front = idle.Front() {
+		switch c := front.Value.(*conn); {
+		case c.active.Load():
+			b.unlist(c)
+		case time.Since(c.since) < idleLeast:
+			return nil
+		default:
 			return c
 		}
 	}
 	return nil
 }
 
-// State is for http.Server.ConnState.
+// State is for http.Server.ConnState. An active connection stays listed, because it is idle again soon in most cases: so each request locks
+// mu once.
 func (b *Bound) State(nc net.Conn, state http.ConnState) {
 	c, ok := nc.(*conn)
-	if !ok {
+	switch {
+	case !ok:
+	case state == http.StateActive:
+		c.active.Store(true)
+	case state == http.StateIdle:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !c.gone {
+			b.rest(c)
+		}
+	}
+}
+
+// rest makes c the last of the idle connections. The caller holds mu.
+func (b *Bound) rest(c *conn) {
+	c.since = time.Now()
+	c.active.Store(false)
+	if c.inAll == nil {
+		c.inAll = b.idle.PushBack(c)
+		if c.address != "" {
+			c.inAddress = b.addresses[c.address].idle.PushBack(c)
+		}
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case c.gone:
-	case state == http.StateActive:
-		b.wake(c)
-	case state == http.StateIdle:
-		b.wake(c)
-		b.rest(c)
-	}
-}
-
-// rest appends c to the idle connections. The caller holds mu.
-func (b *Bound) rest(c *conn) {
-	c.since, c.inAll = time.Now(), b.idle.PushBack(c)
+	b.idle.MoveToBack(c.inAll)
 	if c.address != "" {
-		c.inAddress = b.addresses[c.address].idle.PushBack(c)
+		b.addresses[c.address].idle.MoveToBack(c.inAddress)
 	}
 }
 
-// wake takes c out of the idle connections. The caller holds mu.
-func (b *Bound) wake(c *conn) {
+// unlist takes c out of the lists of idle connections. The caller holds mu.
+func (b *Bound) unlist(c *conn) {
 	if c.inAll == nil {
 		return
 	}
@@ -213,7 +228,7 @@ func (b *Bound) remove(c *conn) {
 		return
 	}
 	c.gone = true
-	b.wake(c)
+	b.unlist(c)
 	b.stats.Open--
 	if c.address == "" {
 		return
@@ -251,11 +266,12 @@ type conn struct {
 	net.Conn
 
 	b       *Bound
-	address string // "": no bound per address
+	address string      // "": no bound per address
+	active  atomic.Bool // a request has arrived and is answered; set without mu
 
 	// Guarded by the Bound's mu.
-	since            time.Time     // idle
-	inAll, inAddress *list.Element // nil while it is active
+	since            time.Time     // when it last became idle
+	inAll, inAddress *list.Element // nil: not listed, see unlist
 	gone             bool
 }
 

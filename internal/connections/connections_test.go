@@ -57,8 +57,11 @@ func serve(t *testing.T, opts Options) clients {
 	opts.Refusal = []byte(refusal)
 	c := clients{t, make(scripted), New(opts)}
 	server := &http.Server{ConnState: c.b.State, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
+		switch r.URL.Path {
+		case "/long":
 			<-r.Context().Done()
+		case "/pause":
+			time.Sleep(3 * time.Second)
 		}
 	})}
 	go func() { _ = server.Serve(c.b.Listener(c.l)) }()
@@ -79,15 +82,31 @@ func (c clients) connect(addr string) net.Conn {
 
 // ask sends a request and returns the status line, or "" if the connection is closed.
 func ask(c net.Conn, path string) string {
+	send(c, path)
+	return answer(c)
+}
+
+// send sends a request.
+func send(c net.Conn, path string) {
 	go func() { _, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n") }()
-	if path == "/long" {
-		synctest.Wait()
-		return ""
-	}
-	answer := make([]byte, 4096)
-	n, _ := c.Read(answer)
-	line, _, _ := strings.Cut(string(answer[:n]), "\r\n")
+	synctest.Wait()
+}
+
+// answer returns the status line of an answer, or "" if the connection is closed.
+func answer(c net.Conn) string {
+	text := make([]byte, 4096)
+	n, _ := c.Read(text)
+	line, _, _ := strings.Cut(string(text[:n]), "\r\n")
 	return line
+}
+
+// wantClosed requires that the server has closed a connection.
+func wantClosed(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection that was idle for longest: %v, want it closed", err)
+	}
 }
 
 const (
@@ -101,7 +120,7 @@ func TestTheLongestIdleMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, Options{Most: 3})
 		working := c.connect("192.0.2.1")
-		ask(working, "/long")
+		send(working, "/long")
 		first, silent := c.connect("192.0.2.2"), c.connect("192.0.2.3")
 		if got := ask(first, "/"); got != ok {
 			t.Fatal(got)
@@ -114,9 +133,7 @@ func TestTheLongestIdleMakesRoom(t *testing.T) {
 		if got := ask(next, "/"); got != ok {
 			t.Errorf("a new connection while one is idle: %q", got)
 		}
-		if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the connection that was idle for longest: %v, want it closed", err)
-		}
+		wantClosed(t, silent)
 		if got := ask(first, "/"); got != ok {
 			t.Errorf("another idle connection: %q", got)
 		}
@@ -135,6 +152,36 @@ func TestTheLongestIdleMakesRoom(t *testing.T) {
 	})
 }
 
+// TestIdleAgain: a connection that was in use when another made room makes room later, when it has been idle for longest.
+func TestIdleAgain(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]Options{"all": {Most: 2}, "of an address": {Most: 9, PerAddress: 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, opts)
+				working, silent := c.connect("192.0.2.1"), c.connect("192.0.2.1")
+				send(working, "/pause")
+				time.Sleep(2 * time.Second)
+				next := c.connect("192.0.2.1")
+				wantClosed(t, silent)
+				if got := answer(working); got != ok { // at 3 s
+					t.Errorf("a connection in use while another made room: %q", got)
+				}
+				time.Sleep(time.Second)
+				if got := ask(next, "/"); got != ok {
+					t.Errorf("the connection that got the room: %q", got)
+				}
+				time.Sleep(2 * time.Second)
+				if got := ask(c.connect("192.0.2.1"), "/"); got != ok {
+					t.Errorf("a new connection: %q", got)
+				}
+				wantClosed(t, working)
+			})
+		})
+	}
+}
+
 // TestOneAddressHoldsItsShare: it takes no room from others, unless it is exempt.
 func TestOneAddressHoldsItsShare(t *testing.T) {
 	t.Parallel()
@@ -144,7 +191,7 @@ func TestOneAddressHoldsItsShare(t *testing.T) {
 		var held []net.Conn
 		for _, addr := range []string{"2001:db8::1", "2001:db8::2"} { // one /64
 			conn := c.connect(addr)
-			ask(conn, "/long")
+			send(conn, "/long")
 			held = append(held, conn)
 		}
 		if got := ask(c.connect("2001:db8::3"), "/"); got != refused {

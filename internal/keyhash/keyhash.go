@@ -9,8 +9,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"hash"
-	"strings"
 	"sync"
 )
 
@@ -24,13 +24,21 @@ type Digest [16]byte
 // String returns 22 characters of A-Z a-z 0-9 - _.
 func (d Digest) String() string { return base64.RawURLEncoding.EncodeToString(d[:]) }
 
-// Decode decodes a text that was signed, or is compared. It accepts one spelling of each value: package base64 ignores line
-// breaks and, unless it is strict, the last bits, so that a signed text would have many valid ones.
-func Decode(encoding *base64.Encoding, text string) ([]byte, error) {
-	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
-		return nil, base64.CorruptInputError(i)
+var std, rawURL = base64.StdEncoding.Strict(), base64.RawURLEncoding.Strict() // Strict copies the encoding
+
+// DecodeRawURL decodes base64url without padding (RFC 4648, section 5). It is for texts that were signed, or are compared: it accepts one
+// spelling of each value, while package base64 ignores line breaks and, unless it is strict, the last bits.
+func DecodeRawURL(text string) ([]byte, error) { return decode(rawURL, text) }
+
+// DecodeStd is like DecodeRawURL for base64 with padding (RFC 4648, section 4).
+func DecodeStd(text string) ([]byte, error) { return decode(std, text) }
+
+func decode(strict *base64.Encoding, text string) ([]byte, error) {
+	value, err := strict.DecodeString(text) //nolint:forbidigo // this is the function to use
+	if err == nil && len(text) != strict.EncodedLen(len(value)) {
+		return nil, errors.New("base64 with a line break")
 	}
-	return encoding.Strict().DecodeString(text) //nolint:forbidigo // this is the function to use
+	return value, err
 }
 
 // Derive returns a key for one use, of 32 bytes, from a secret that has several: what is made with the key has no meaning elsewhere.
@@ -82,9 +90,14 @@ func (k *Key) Hash(parts ...string) Digest {
 	return k.hash(func(text []byte) []byte { return AppendParts(text, parts...) })
 }
 
-// MAC returns the keyed hash of a text.
-func (k *Key) MAC(text string) Digest {
-	return k.hash(func(buffer []byte) []byte { return append(buffer, text...) })
+// MAC returns the keyed hash of parts that follow each other. Different lists may give the same text; where that matters, use Hash.
+func (k *Key) MAC(parts ...string) Digest {
+	return k.hash(func(text []byte) []byte {
+		for _, part := range parts {
+			text = append(text, part...)
+		}
+		return text
+	})
 }
 
 func (k *Key) hash(write func([]byte) []byte) Digest {

@@ -18,6 +18,7 @@ func TestHashes(t *testing.T) {
 		"again":    {key.Hash("user", "ann").String(), "FQUM8wryptHSfTsbtAyPpw"}, // with what the first call left in the pool
 		"MAC":      {keyhash.MAC(secret, "a text").String(), "RWGlFQi1nwX3Dr1dwHfkfA"},
 		"of a key": {key.MAC("a text").String(), "RWGlFQi1nwX3Dr1dwHfkfA"},
+		"of parts": {key.MAC("a ", "", "text").String(), "RWGlFQi1nwX3Dr1dwHfkfA"},
 		"Of":       {keyhash.Of([]byte("a text")).String(), "c0GU7eWwY-ZU1jy5WmgsoQ"},
 	} {
 		if c[0] != c[1] {

@@ -25,8 +25,10 @@ type Context struct {
 // Within returns a context that ends with its parent, and after a while unless that is 0. End must be called.
 func Within(parent context.Context, most time.Duration) *Context {
 	at, ok := parent.Deadline()
-	if own := time.Now().Add(most); most != 0 && (!ok || own.Before(at)) {
-		at = own
+	if most != 0 {
+		if own := time.Now().Add(most); !ok || own.Before(at) {
+			at = own
+		}
 	}
 	return &Context{Context: parent, at: at}
 }

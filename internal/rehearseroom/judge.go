@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -250,7 +249,7 @@ func (c *evidence) receipts(f *judge.Finding) {
 		var claims struct{ Leaf string }
 		_, rest, _ := strings.Cut(v.receipt, ".")
 		payload, _, _ := strings.Cut(rest, ".")
-		text, err := keyhash.Decode(base64.RawURLEncoding, payload)
+		text, err := keyhash.DecodeRawURL(payload)
 		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s (%s) is not in the list", v.receipt,
 			v.user, v.final)
 	})

@@ -43,7 +43,7 @@ func (k Keys) Open(use, text string, into any) (by Key) {
 	if i < 0 {
 		return nil
 	}
-	written, err := keyhash.Decode(base64.RawURLEncoding, payload)
+	written, err := keyhash.DecodeRawURL(payload)
 	if err != nil || json.Unmarshal(written, into) != nil {
 		return nil // signed, but by a version with another format
 	}

@@ -62,7 +62,7 @@ func Cursor(after []byte) *string {
 
 // ParseCursor is the reverse of Cursor.
 func ParseCursor(s string) ([]byte, error) {
-	after, err := keyhash.Decode(base64.RawURLEncoding, s)
+	after, err := keyhash.DecodeRawURL(s)
 	if err != nil {
 		return nil, InvalidCursor()
 	}

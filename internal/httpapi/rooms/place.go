@@ -322,7 +322,7 @@ func (h *Visitors) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	header := c.Response().Header()
 	header["Cache-Control"], header["Content-Type"] = response.NoStore, response.JSON
 	c.Response().WriteHeader(http.StatusOK)
-	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body) // fails if the client has disconnected
+	_ = huma.DefaultJSONFormat.Marshal(c.Response(), &out.Body) // fails if the client has disconnected
 }
 
 // Claim takes the turn.
