@@ -121,17 +121,20 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 		if err != nil {
 			return err
 		}
-		row, err := tx.Cursors(ctx, name)
-		if err != nil {
-			return err
+		gathers := false
+		if len(places) > 0 || r.def.Mode == ModeDraw || r.saved.Joined == 0 { // until somebody has joined, the mode may have changed
+			row, err := tx.Cursors(ctx, name)
+			if err != nil {
+				return err
+			}
+			newest := roomOf(&row)
+			seen := newest.cursors()
+			for _, p := range places { // its visitor may have seen it in a process with a newer view
+				p.Seen = seen[p.Lane]
+			}
+			// The view may be older than a start that an operator has moved. A complete list stays complete, even if the clock is set back.
+			gathers = newest.def.Mode == ModeDraw && !newest.listed() && end.Now < newest.def.StartsAt.UnixMilli()
 		}
-		newest := roomOf(&row)
-		seen := newest.cursors()
-		for _, p := range places { // its visitor may have seen it in a process with a newer view
-			p.Seen = seen[p.Lane]
-		}
-		// The view may be older than a start that an operator has moved. A complete list stays complete, even if the clock is set back.
-		gathers := !newest.listed() && end.Now < newest.def.StartsAt.UnixMilli()
 		all = assignNumbers(end, joiners, places, r, now, gathers)
 		return tx.Add(ctx, name, end, all.added, all.replaced)
 	})
