@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tidegate/tidegate/bench/stack"
 )
@@ -12,14 +13,20 @@ type comparison[T any] struct {
 	turns map[string][]T
 }
 
-// compare has each of this project's stacks take one turn a round.
-func compare[T any](r *run, turn func(*stack.Stack) (T, error)) (comparison[T], error) {
+// own returns this project's stacks. Others have no rooms, and other lives of orders.
+func (r *run) own() []*stack.Stack {
+	return slices.DeleteFunc(slices.Clone(r.stacks), func(st *stack.Stack) bool { return !st.Own() })
+}
+
+// compare has each of this project's stacks take one turn a round, the last one first in every second round.
+func compare[T any](r *run, rounds int, turn func(*stack.Stack) (T, error)) (comparison[T], error) {
 	c := comparison[T]{turns: map[string][]T{}}
-	for round := range r.size.rounds {
-		for _, st := range r.stacks {
-			if !st.Own() {
-				continue // it has no such calls
-			}
+	for round := range rounds {
+		stacks := r.own()
+		if round%2 == 1 {
+			slices.Reverse(stacks)
+		}
+		for _, st := range stacks {
 			t, err := turn(st)
 			if err != nil {
 				return c, fmt.Errorf("%s: %w", st.Name, err)

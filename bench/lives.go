@@ -30,7 +30,7 @@ func (r *run) lives(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	all, err := compare(r, func(st *stack.Stack) ([]lifeCost, error) { return r.lifeTurn(ctx, st) })
+	all, err := compare(r, r.size.rounds, func(st *stack.Stack) ([]lifeCost, error) { return r.lifeTurn(ctx, st) })
 	if err != nil {
 		return err
 	}

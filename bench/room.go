@@ -20,6 +20,11 @@ const (
 	roomAgain       = 10
 )
 
+const (
+	roomPath  = "/v1/rooms/hall"
+	roomTurns = 10 // in a round
+)
+
 // A roomCall is how one kind of call went in a turn.
 type roomCall struct {
 	callCost
@@ -28,22 +33,27 @@ type roomCall struct {
 	P50, P95, P99 float64 // ms
 }
 
-// rooms measures how fast a waiting room takes and answers a crowd.
+// rooms measures how fast a waiting room takes and answers a crowd. The stacks run at once, each with servers of its own, so that short turns
+// need no start, after which a process is busy with itself.
 func (r *run) rooms(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
 	}
-	start := func(st *stack.Stack) (*shop, error) {
-		running, err := st.Start(ctx, r.servers, stack.Options{APIs: roomAPIs, Workers: stack.None})
-		return &shop{Running: running, servers: r.servers}, err
-	}
-	all, err := compare(r, func(st *stack.Stack) ([]roomCall, error) {
-		s, err := start(st)
+	shops := make(map[*stack.Stack]*shop)
+	for _, st := range r.own() {
+		servers, err := stack.StartServers(r.t, r.fsync)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		s, err := openRoom(ctx, st, servers)
+		if err != nil {
+			return err
 		}
 		defer s.Stop()
-		calls, _, err := r.roomTurn(ctx, s)
+		shops[st] = s
+	}
+	all, err := compare(r, roomTurns*r.size.rounds, func(st *stack.Stack) ([]roomCall, error) {
+		calls, _, err := r.roomTurn(ctx, shops[st])
 		return calls, err
 	})
 	if err != nil {
@@ -74,9 +84,12 @@ func (r *run) rooms(ctx context.Context) error {
 		return seconds
 	})
 	tab.add(append([]string{"all", "", fmt.Sprintf("%.2f", sum)}, make([]string, len(head)-3+len(all.heads()))...)...)
-	r.print(tab, fmt.Sprintf("A waiting room of %d visitors, over %d connections to %d APIs, %d rounds", r.size.visitors, roomConnections,
-		roomAPIs, r.size.rounds))
-	s, err := start(r.stacks[0])
+	r.print(tab, fmt.Sprintf("A waiting room of %d visitors a turn, over %d connections to %d APIs, %d turns", r.size.visitors, roomConnections,
+		roomAPIs, roomTurns*r.size.rounds))
+	for _, s := range shops {
+		s.Stop()
+	}
+	s, err := openRoom(ctx, r.stacks[0], r.servers)
 	if err != nil {
 		return err
 	}
@@ -93,15 +106,25 @@ func (r *run) rooms(ctx context.Context) error {
 	return r.largeRoom(ctx)
 }
 
-// roomTurn makes a room that admits no visitor, and sends the visitors. It also returns the request with which a visitor reads the place.
-func (r *run) roomTurn(ctx context.Context, s *shop) (calls []roomCall, read func(i int64) []byte, err error) {
-	const path = "/v1/rooms/hall"
-	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-	status, answer, err := stack.Call(ctx, http.MethodPut, "http://"+s.Internal()+path,
-		fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, starts))
-	if err != nil || status != http.StatusCreated {
-		return nil, nil, errors.Join(fmt.Errorf("PUT %s: %d %s", path, status, answer), err)
+// openRoom starts a stack and makes a room that admits no visitor.
+func openRoom(ctx context.Context, st *stack.Stack, servers *stack.Servers) (*shop, error) {
+	running, err := st.Start(ctx, servers, stack.Options{APIs: roomAPIs, Workers: stack.None})
+	if err != nil {
+		return nil, err
 	}
+	starts := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	if err := running.Put(ctx, roomPath, fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, starts)); err != nil {
+		running.Stop()
+		return nil, err
+	}
+	return &shop{Running: running, servers: servers}, nil
+}
+
+// roomTurn sends new visitors to the room. It also returns the request with which a visitor reads the place.
+func (r *run) roomTurn(ctx context.Context, s *shop) (calls []roomCall, read func(i int64) []byte, err error) {
+	const path = roomPath + "/place"
+	s.placed += 1 << 32
+	first := s.placed
 	tokens := make([]string, r.size.visitors)
 	send := func(call string, want int, n int64, request func(i int64) []byte, answered func(i int64, a crowd.Answer, at time.Time)) error {
 		c := &crowd.Crowd{Addrs: s.Addrs(), Connections: roomConnections, Request: request, Answered: answered}
@@ -115,10 +138,10 @@ func (r *run) roomTurn(ctx context.Context, s *shop) (calls []roomCall, read fun
 		calls = append(calls, roomCall{cost, n, res.Took.Seconds(), ms(50), ms(95), ms(99)})
 		return nil
 	}
-	user := func(i int64) string { return fmt.Sprintf("visitor-%d", i) }
-	join := func(i int64) []byte { return crowd.Request(http.MethodPost, path+"/place", "{}", "X-User-ID", user(i)) }
+	user := func(i int64) string { return fmt.Sprintf("visitor-%x", first+i) }
+	join := func(i int64) []byte { return crowd.Request(http.MethodPost, path, "{}", "X-User-ID", user(i)) }
 	read = func(i int64) []byte {
-		return crowd.Request(http.MethodGet, path+"/place", "", "X-User-ID", user(i), "X-Place-Token", tokens[i])
+		return crowd.Request(http.MethodGet, path, "", "X-User-ID", user(i), "X-Place-Token", tokens[i])
 	}
 	if err := send("join", http.StatusCreated, r.size.visitors, join,
 		func(i int64, a crowd.Answer, _ time.Time) { tokens[i] = tokenIn(a.Body) }); err != nil {
