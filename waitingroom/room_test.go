@@ -611,6 +611,26 @@ func TestAStartThatIsPutOffElsewhere(t *testing.T) {
 	})
 }
 
+// A process does not know for a moment that an operator has changed the mode. Who joins there first is drawn all the same.
+func TestAModeThatIsChangedElsewhere(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		var drawn waitingroom.Definition
+		h.open(func(d *waitingroom.Definition) {
+			d.StartsAt, d.GatherAt = time.Now().Add(time.Minute), time.Now().Add(-time.Minute)
+			drawn = *d
+		})
+		drawn.Mode = waitingroom.ModeDraw
+		if _, _, err := h.process().Put(t.Context(), drawn); err != nil {
+			t.Fatal(err)
+		}
+		h.join("ann")
+		h.later(2 * time.Minute)
+		if s, err := h.rooms.Room(t.Context(), name); err != nil || s.Draw == nil || s.Draw.N != 1 {
+			t.Errorf("%+v, %v", s.Draw, err)
+		}
+	})
+}
+
 // Somebody joins after the start, and somebody after the clock was set back to before it: both are drawn, and have receipts. Nobody is added to a
 // draw that has taken place.
 func TestTheClockIsSetBackBeforeTheDraw(t *testing.T) {
