@@ -13,19 +13,16 @@ type comparison[T any] struct {
 	turns map[string][]T
 }
 
-// own returns this project's stacks. Others have no rooms, and other lives of orders.
+// own returns this project's stacks. The others have no rooms, and no calls after the order.
 func (r *run) own() []*stack.Stack {
 	return slices.DeleteFunc(slices.Clone(r.stacks), func(st *stack.Stack) bool { return !st.Own() })
 }
 
-// compare has each of this project's stacks take one turn a round, the last one first in every second round.
+// compare has each of this project's stacks take one turn a round. Whoever was last in a round is first in the next.
 func compare[T any](r *run, rounds int, turn func(*stack.Stack) (T, error)) (comparison[T], error) {
 	c := comparison[T]{turns: map[string][]T{}}
+	stacks := r.own()
 	for round := range rounds {
-		stacks := r.own()
-		if round%2 == 1 {
-			slices.Reverse(stacks)
-		}
 		for _, st := range stacks {
 			t, err := turn(st)
 			if err != nil {
@@ -36,6 +33,7 @@ func compare[T any](r *run, rounds int, turn func(*stack.Stack) (T, error)) (com
 			}
 			c.turns[st.Name] = append(c.turns[st.Name], t)
 		}
+		slices.Reverse(stacks)
 	}
 	return c, nil
 }
@@ -50,22 +48,35 @@ func (c comparison[T]) values(name string, value func(T) float64) (all []float64
 	return all
 }
 
-// median returns that of this checkout's turns.
-func (c comparison[T]) median(value func(T) float64) float64 {
-	return median(c.values(c.names[0], value))
+// mean returns that of this checkout's turns.
+func (c comparison[T]) mean(value func(T) float64) float64 { return mean(c.values(c.names[0], value)) }
+
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
 }
 
-// heads returns the heads of the columns that quotients fills: this checkout's figure, divided by that of each other one.
+// heads returns the heads of the columns that quotients fills: this checkout's mean, divided by that of each other one, and in the same way
+// the means of the first and of the second half of the turns. They differ if a turn changes what the next ones cost.
 func (c comparison[T]) heads() (heads []string) {
 	for _, other := range c.names[1:] {
-		heads = append(heads, "÷ "+other+" (lowest–highest)")
+		heads = append(heads, "÷ "+other+" (first half, second half)")
 	}
 	return heads
 }
 
 func (c comparison[T]) quotients(value func(T) float64) (cells []string) {
+	ours := c.values(c.names[0], value)
+	half := len(ours) / 2
 	for _, other := range c.names[1:] {
-		cells = append(cells, quotient(c.values(c.names[0], value), c.values(other, value)))
+		theirs := c.values(other, value)
+		cell := times(mean(ours) / mean(theirs))
+		if half > 0 {
+			cell += fmt.Sprintf(" (%s, %s)", times(mean(ours[:half])/mean(theirs[:half])), times(mean(ours[half:])/mean(theirs[half:])))
+		}
+		cells = append(cells, cell)
 	}
 	return cells
 }

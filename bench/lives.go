@@ -41,16 +41,16 @@ func (r *run) lives(ctx context.Context) error {
 	row := func(name, count string, cost func(turn []lifeCost) lifeCost) {
 		cells := []string{name, count}
 		for _, process := range processes {
-			cells = append(cells, one(all.median(func(t []lifeCost) float64 { return cost(t).CPU[process] })))
+			cells = append(cells, one(all.mean(func(t []lifeCost) float64 { return cost(t).CPU[process] })))
 		}
 		sum := func(t []lifeCost) float64 { return cost(t).Sum }
-		tab.add(slices.Concat(cells, []string{one(all.median(sum))}, all.quotients(sum))...)
+		tab.add(slices.Concat(cells, []string{one(all.mean(sum))}, all.quotients(sum))...)
 	}
 	for i, c := range all.first() {
 		row(c.Call, fmt.Sprintf("%.3g", c.InOne), func(t []lifeCost) lifeCost { return t[i] })
 	}
 	row("a whole life", "", wholeLife)
-	r.print(tab, fmt.Sprintf("Lives: %d orders with all their calls, %d connections, %d rounds", r.size.lives, connections, r.size.rounds))
+	r.print(tab, fmt.Sprintf("Lives: %d orders with all their calls, %d connections, means of %d rounds", r.size.lives, connections, r.size.rounds))
 	return nil
 }
 

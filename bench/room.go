@@ -33,29 +33,35 @@ type roomCall struct {
 	P50, P95, P99 float64 // ms
 }
 
-// rooms measures how fast a waiting room takes and answers a crowd. The stacks run at once, each with servers of its own, so that short turns
-// need no start, after which a process is busy with itself.
-func (r *run) rooms(ctx context.Context) error {
-	if err := r.stackUp(); err != nil {
-		return err
-	}
-	shops := make(map[*stack.Stack]*shop)
-	for _, st := range r.own() {
-		servers, err := stack.StartServers(r.t, r.fsync)
-		if err != nil {
-			return err
+// compareRooms has a crowd join a room of each stack, turn by turn. All stacks run at once, each on servers of its own: turns can be short,
+// and only the first follows a start.
+func (r *run) compareRooms(ctx context.Context) (all comparison[[]roomCall], err error) {
+	shops, servers := make(map[*stack.Stack]*shop), r.servers
+	for i, st := range r.own() {
+		if i > 0 {
+			if servers, err = stack.StartServers(r.t, r.fsync); err != nil {
+				return all, err
+			}
 		}
 		s, err := openRoom(ctx, st, servers)
 		if err != nil {
-			return err
+			return all, err
 		}
 		defer s.Stop()
 		shops[st] = s
 	}
-	all, err := compare(r, roomTurns*r.size.rounds, func(st *stack.Stack) ([]roomCall, error) {
+	return compare(r, roomTurns*r.size.rounds, func(st *stack.Stack) ([]roomCall, error) {
 		calls, _, err := r.roomTurn(ctx, shops[st])
 		return calls, err
 	})
+}
+
+// rooms measures how fast a waiting room takes and answers a crowd.
+func (r *run) rooms(ctx context.Context) error {
+	if err := r.stackUp(); err != nil {
+		return err
+	}
+	all, err := r.compareRooms(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +70,7 @@ func (r *run) rooms(ctx context.Context) error {
 	tab := newTable(append(head, all.heads()...)...)
 	for i, call := range all.first() {
 		figure := func(value func(roomCall) float64) float64 {
-			return all.median(func(t []roomCall) float64 { return value(t[i]) })
+			return all.mean(func(t []roomCall) float64 { return value(t[i]) })
 		}
 		took := figure(func(c roomCall) float64 { return c.Seconds })
 		cells := []string{call.Call, whole(float64(call.Calls)), fmt.Sprintf("%.2f", took), whole(float64(call.Calls) / took)}
@@ -77,18 +83,15 @@ func (r *run) rooms(ctx context.Context) error {
 		}
 		tab.add(append(cells, all.quotients(func(t []roomCall) float64 { return t[i].Sum })...)...)
 	}
-	sum := all.median(func(t []roomCall) (seconds float64) {
+	sum := all.mean(func(t []roomCall) (seconds float64) {
 		for _, c := range t {
 			seconds += c.Seconds
 		}
 		return seconds
 	})
 	tab.add(append([]string{"all", "", fmt.Sprintf("%.2f", sum)}, make([]string, len(head)-3+len(all.heads()))...)...)
-	r.print(tab, fmt.Sprintf("A waiting room of %d visitors a turn, over %d connections to %d APIs, %d turns", r.size.visitors, roomConnections,
+	r.print(tab, fmt.Sprintf("A waiting room that %d visitors join in each turn, over %d connections to %d APIs, means of %d turns", r.size.visitors, roomConnections,
 		roomAPIs, roomTurns*r.size.rounds))
-	for _, s := range shops {
-		s.Stop()
-	}
 	s, err := openRoom(ctx, r.stacks[0], r.servers)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ type joinCall struct {
 type joined struct {
 	place    *store.Place
 	created  bool
+	mode     Mode     // of the room when it was locked
 	gathered int64    // places with a number up to it will be drawn, or have been
 	refusal  *Refusal // nil: place is the visitor's
 }
@@ -79,7 +80,12 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if got.created && v.quiet(now) { // this process gives the turn, and if it dies before that, the others do not rest meanwhile
 		s.opts.Changed()
 	}
-	if v, err = s.upToDate(ctx, v, got.place); err != nil {
+	if got.mode == v.room.def.Mode {
+		v, err = s.upToDate(ctx, v, got.place)
+	} else { // an operator has changed it: the view would show a position that the draw changes, or none
+		v, err = s.newer(ctx, v)
+	}
+	if err != nil {
 		return Place{}, nil, err
 	}
 	p, err := s.joined(v, got)
@@ -101,6 +107,7 @@ func (s *Service) joined(v *view, got joined) (shown Place, err error) {
 func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joined]) {
 	var r *room
 	var now int64
+	var mode Mode
 	var all joins
 	err := s.store.InTx(ctx, func(tx store.Tx) error {
 		end, err := tx.LockEnd(ctx, name)
@@ -116,24 +123,26 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			joiners[i], subjects[i] = c.In.who, c.In.who.Subject
 		}
 		v := calls[len(calls)-1].In.view
-		r, now = &v.room, v.clockNow(s.now())
+		r, now, mode = &v.room, v.clockNow(s.now()), v.room.def.Mode
 		places, err := tx.BySubject(ctx, name, subjects)
 		if err != nil {
 			return err
 		}
 		gathers := false
-		if len(places) > 0 || r.def.Mode == ModeDraw || r.saved.Joined == 0 { // until somebody has joined, the mode may have changed
+		// Until somebody has joined, the mode may have changed; again after the database has lost its last commits.
+		if len(places) > 0 || mode == ModeDraw || r.saved.Joined == 0 || end.Joined < r.saved.Joined {
 			row, err := tx.Cursors(ctx, name)
 			if err != nil {
 				return err
 			}
 			newest := roomOf(&row)
+			mode = newest.def.Mode
 			seen := newest.cursors()
 			for _, p := range places { // its visitor may have seen it in a process with a newer view
 				p.Seen = seen[p.Lane]
 			}
 			// The view may be older than a start that an operator has moved. A complete list stays complete, even if the clock is set back.
-			gathers = newest.def.Mode == ModeDraw && !newest.listed() && end.Now < newest.def.StartsAt.UnixMilli()
+			gathers = mode == ModeDraw && !newest.listed() && end.Now < newest.def.StartsAt.UnixMilli()
 		}
 		all = assignNumbers(end, joiners, places, r, now, gathers)
 		return tx.Add(ctx, name, end, all.added, all.replaced)
@@ -151,7 +160,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			c.Out.refusal = &Refusal{ReasonRateLimited, "one place after another was given up in this room", time.Duration(wait) * time.Millisecond}
 			continue
 		}
-		c.Out = joined{place: p, created: all.fresh[p.Subject], gathered: all.gathered}
+		c.Out = joined{place: p, created: all.fresh[p.Subject], mode: mode, gathered: all.gathered}
 		delete(all.fresh, p.Subject) // the first of several gets 201
 	}
 }

@@ -66,6 +66,11 @@ func (s *Service) upToDate(ctx context.Context, v *view, p *store.Place) (*view,
 	if v.room.ordered() || p.Seen == 0 {
 		return v, nil
 	}
+	return s.newer(ctx, v)
+}
+
+// newer returns the view of the room of v after a refresh.
+func (s *Service) newer(ctx context.Context, v *view) (*view, error) {
 	if err := s.refreshOnce(ctx); err != nil {
 		return nil, err
 	}

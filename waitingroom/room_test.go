@@ -611,7 +611,7 @@ func TestAStartThatIsPutOffElsewhere(t *testing.T) {
 	})
 }
 
-// A process does not know for a moment that an operator has changed the mode. Who joins there first is drawn all the same.
+// An operator changes the mode through another process. Visitors who join before this one has read that are drawn.
 func TestAModeThatIsChangedElsewhere(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		var drawn waitingroom.Definition
@@ -623,7 +623,9 @@ func TestAModeThatIsChangedElsewhere(t *testing.T) {
 		if _, _, err := h.process().Put(t.Context(), drawn); err != nil {
 			t.Fatal(err)
 		}
-		h.join("ann")
+		if p := h.joined("ann"); p.State != waitingroom.StateGathering || p.Receipt == "" {
+			t.Errorf("%+v", p)
+		}
 		h.later(2 * time.Minute)
 		if s, err := h.rooms.Room(t.Context(), name); err != nil || s.Draw == nil || s.Draw.N != 1 {
 			t.Errorf("%+v, %v", s.Draw, err)

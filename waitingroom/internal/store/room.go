@@ -86,7 +86,7 @@ type Lane struct {
 type Tail struct {
 	Name     string `json:"lane"`
 	Joined   int64  `json:"joined"`   // the last number given in the lane
-	Gathered int64  `json:"gathered"` // those up to this number are drawn: the last one given before the start
+	Gathered int64  `json:"gathered"` // in mode draw those up to this number are drawn: the last one given before the start
 }
 
 // TailsOf returns what the row of the tail holds of lanes.
