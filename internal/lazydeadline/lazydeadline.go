@@ -12,7 +12,7 @@ import (
 // steps. Make it with Within or Detached.
 type Context struct {
 	context.Context           // the parent
-	at              time.Time // or zero: it ends with its parent
+	at              time.Time // or zero: it ends with its parent, or never if it is detached
 	detached        bool
 
 	mu    sync.Mutex
@@ -24,11 +24,12 @@ type Context struct {
 
 // Within returns a context that ends with its parent, and after a while unless that is 0. End must be called.
 func Within(parent context.Context, most time.Duration) *Context {
+	if most == 0 {
+		return &Context{Context: parent}
+	}
 	at, ok := parent.Deadline()
-	if most != 0 {
-		if own := time.Now().Add(most); !ok || own.Before(at) {
-			at = own
-		}
+	if own := time.Now().Add(most); !ok || own.Before(at) {
+		at = own
 	}
 	return &Context{Context: parent, at: at}
 }
@@ -52,7 +53,12 @@ func Only(ctx context.Context) (at time.Time, ok bool) {
 func (c *Context) End() { c.end(context.Canceled) }
 
 // Deadline implements context.Context.
-func (c *Context) Deadline() (time.Time, bool) { return c.at, !c.at.IsZero() }
+func (c *Context) Deadline() (time.Time, bool) {
+	if c.at.IsZero() && !c.detached {
+		return c.Context.Deadline()
+	}
+	return c.at, !c.at.IsZero()
+}
 
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} {

@@ -67,14 +67,14 @@ func TestDeadlineIsNotAfterItsParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancelParent := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancelParent()
-		within := Within(parent, time.Second)
-		defer within.End()
-		for limit, ctx := range map[time.Duration]context.Context{
-			time.Millisecond: within, time.Second: Detached(parent, time.Now().Add(time.Second)),
+		for ctx, limit := range map[*Context]time.Duration{
+			Within(parent, time.Second): time.Millisecond, Within(parent, 0): time.Millisecond,
+			Detached(parent, time.Now().Add(time.Second)): time.Second,
 		} {
 			if at, _ := ctx.Deadline(); time.Until(at) != limit {
 				t.Errorf("deadline in %v, want %v", time.Until(at), limit)
 			}
+			ctx.End()
 		}
 	})
 }
