@@ -14,16 +14,17 @@ import (
 // HTTP adds the metrics of requests, which are recorded by Served and JWTRefused.
 func (m *Metrics) HTTP() {
 	// There are many series, so they have few classic buckets.
-	m.requests = prometheus.NewHistogramVec(native("http_request_duration_seconds",
+	requests := prometheus.NewHistogramVec(native("http_request_duration_seconds",
 		"Duration of HTTP requests, by listener, method, route pattern and status code.", .005, .025, .1, .5, 2.5,
 	), []string{"listener", "method", "route", "code"})
+	m.requests = newSeries(func(labels [4]string) prometheus.Observer { return requests.WithLabelValues(labels[:]...) })
 	m.jwts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidegate_jwt_refused_total", Help: "JWTs of callers that were refused, by cause. LOG_LEVEL=debug logs each with its request_id.",
 	}, []string{"cause"})
 	for _, cause := range auth.JWTCauses {
 		m.jwts.WithLabelValues(string(cause))
 	}
-	m.registry.MustRegister(m.requests, m.jwts)
+	m.registry.MustRegister(requests, m.jwts)
 }
 
 // JWTRefused counts a refused JWT.
@@ -42,7 +43,7 @@ func (m *Metrics) Served(s httpapi.Served) {
 	if s.Status < len(codes) {
 		code = codes[s.Status]
 	}
-	m.requests.WithLabelValues(s.Listener, method, route, code).Observe(s.Took.Seconds())
+	m.requests.with([...]string{s.Listener, method, route, code}).Observe(s.Took.Seconds())
 }
 
 // other is the label for all values that clients can invent.

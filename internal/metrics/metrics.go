@@ -26,10 +26,10 @@ type Gate interface {
 type Metrics struct {
 	registry  *prometheus.Registry
 	gate      Gate
-	decisions *prometheus.CounterVec
+	decisions *series[[3]string, prometheus.Counter] // rule, tier and action
 	took      prometheus.Histogram
 	tiers     atomic.Pointer[tierSet]
-	requests  *prometheus.HistogramVec
+	requests  *series[[4]string, prometheus.Observer] // listener, method, route and code
 	jwts      *prometheus.CounterVec
 	verdicts  verdicts
 	reserved  atomic.Uint64     // attempted reservations
@@ -58,13 +58,14 @@ func New(version string) *Metrics {
 // Gate adds the metrics of decisions.
 func (m *Metrics) Gate(gate Gate) {
 	m.gate = gate
-	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidegate_decisions_total",
 		Help: "Requests to charge, by deciding rule, tier and action.",
 	}, []string{"rule", "tier", "action"})
+	m.decisions = newSeries(func(labels [3]string) prometheus.Counter { return decisions.WithLabelValues(labels[:]...) })
 	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds",
 		"Duration of a decision by the rules, including its round trip to Redis, if any."))
-	m.registry.MustRegister(m.decisions, m.took, stats{gate}, prometheus.NewCounterFunc(prometheus.CounterOpts{
+	m.registry.MustRegister(decisions, m.took, stats{gate}, prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "tidegate_decision_round_trips_total",
 		Help: "Waits of decisions for Redis, for rules and for reservations.",
 	}, func() float64 { return float64(m.RoundTrips()) }))
@@ -108,7 +109,7 @@ func (m *Metrics) Decided(req *admission.Request, d *admission.Decision, took ti
 	if rule == "" {
 		rule = "none"
 	}
-	m.decisions.WithLabelValues(rule, m.tier(req), string(d.Action)).Inc()
+	m.decisions.with([...]string{rule, m.tier(req), string(d.Action)}).Inc()
 	m.took.Observe(took.Seconds())
 }
 
