@@ -120,6 +120,22 @@ func TestMedianAndRatio(t *testing.T) {
 	}
 }
 
+// A stack's figures are compared with another's over all turns and over each half, and costs too small to be measured with none.
+func TestComparison(t *testing.T) {
+	t.Parallel()
+	figure := func(v float64) float64 { return v }
+	for want, turns := range map[string][2][]float64{
+		"1.00 (0.50, 1.50)": {{1, 3}, {2, 2}},
+		"– (–, –)":          {{1, 3}, {0, 0}},
+		"0.50 (–, 0.50)":    {{1}, {2}},
+	} {
+		c := comparison[float64]{[]string{"ours", "other"}, map[string][]float64{"ours": turns[0], "other": turns[1]}}
+		if got := c.quotients(figure); len(got) != 1 || got[0] != want {
+			t.Errorf("%v: %q, want %q", turns, got, want)
+		}
+	}
+}
+
 func TestWrongFlags(t *testing.T) {
 	for _, args := range [][]string{{"-only", "speed"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-contenders", "("}} {
 		if _, err := parse(args, &bytes.Buffer{}); err == nil {

@@ -18,7 +18,7 @@ func (r *run) own() []*stack.Stack {
 	return slices.DeleteFunc(slices.Clone(r.stacks), func(st *stack.Stack) bool { return !st.Own() })
 }
 
-// compare has each of this project's stacks take one turn a round. Whoever was last in a round is first in the next.
+// compare has each of this project's stacks take one turn a round. The last stack of a round is the first of the next.
 func compare[T any](r *run, rounds int, turn func(*stack.Stack) (T, error)) (comparison[T], error) {
 	c := comparison[T]{turns: map[string][]T{}}
 	stacks := r.own()
@@ -48,18 +48,11 @@ func (c comparison[T]) values(name string, value func(T) float64) (all []float64
 	return all
 }
 
-// mean returns that of this checkout's turns.
+// mean returns the mean of this checkout's turns.
 func (c comparison[T]) mean(value func(T) float64) float64 { return mean(c.values(c.names[0], value)) }
 
-func mean(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
 // heads returns the heads of the columns that quotients fills: this checkout's mean, divided by that of each other one, and in the same way
-// the means of the first and of the second half of the turns. They differ if a turn changes what the next ones cost.
+// the means of the first and of the second half of the turns. Halves that differ show noise, or that turns change what later ones cost.
 func (c comparison[T]) heads() (heads []string) {
 	for _, other := range c.names[1:] {
 		heads = append(heads, "÷ "+other+" (first half, second half)")
@@ -67,16 +60,20 @@ func (c comparison[T]) heads() (heads []string) {
 	return heads
 }
 
+// over formats the quotient of two means; "–" if there is none.
+func over(ours, theirs []float64) string {
+	if m := mean(theirs); m > 0 {
+		return times(mean(ours) / m)
+	}
+	return "–"
+}
+
 func (c comparison[T]) quotients(value func(T) float64) (cells []string) {
 	ours := c.values(c.names[0], value)
 	half := len(ours) / 2
 	for _, other := range c.names[1:] {
 		theirs := c.values(other, value)
-		cell := times(mean(ours) / mean(theirs))
-		if half > 0 {
-			cell += fmt.Sprintf(" (%s, %s)", times(mean(ours[:half])/mean(theirs[:half])), times(mean(ours[half:])/mean(theirs[half:])))
-		}
-		cells = append(cells, cell)
+		cells = append(cells, fmt.Sprintf("%s (%s, %s)", over(ours, theirs), over(ours[:half], theirs[:half]), over(ours[half:], theirs[half:])))
 	}
 	return cells
 }

@@ -36,12 +36,11 @@ type roomCall struct {
 // compareRooms has a crowd join a room of each stack, turn by turn. All stacks run at once, each on servers of its own: turns can be short,
 // and only the first follows a start.
 func (r *run) compareRooms(ctx context.Context) (all comparison[[]roomCall], err error) {
-	shops, servers := make(map[*stack.Stack]*shop), r.servers
-	for i, st := range r.own() {
-		if i > 0 {
-			if servers, err = stack.StartServers(r.t, r.fsync); err != nil {
-				return all, err
-			}
+	shops := make(map[*stack.Stack]*shop)
+	for _, st := range r.own() {
+		servers, err := stack.StartServers(r.t, r.fsync) // not r.servers, whose Postgres would use the log files of earlier suites again
+		if err != nil {
+			return all, err
 		}
 		s, err := openRoom(ctx, st, servers)
 		if err != nil {

@@ -64,6 +64,13 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(1, len(values)))
+}
+
 // quotient formats the median ratio of one to other over the rounds, with the lowest and the highest. It is empty without rounds.
 func quotient(one, other []float64) string {
 	var all []float64

@@ -20,7 +20,7 @@ type joinCall struct {
 type joined struct {
 	place    *store.Place
 	created  bool
-	mode     Mode     // of the room when it was locked
+	mode     Mode     // of the room while its tail was locked
 	gathered int64    // places with a number up to it will be drawn, or have been
 	refusal  *Refusal // nil: place is the visitor's
 }
@@ -80,13 +80,10 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if got.created && v.quiet(now) { // this process gives the turn, and if it dies before that, the others do not rest meanwhile
 		s.opts.Changed()
 	}
-	if got.mode == v.room.def.Mode {
-		v, err = s.upToDate(ctx, v, got.place)
-	} else { // an operator has changed it: the view would show a position that the draw changes, or none
-		v, err = s.newer(ctx, v)
-	}
-	if err != nil {
-		return Place{}, nil, err
+	if got.mode != v.room.def.Mode || !v.room.ordered() && got.place.Seen > 0 { // the view would show what a draw changes, or less than was seen
+		if v, err = s.newer(ctx, v); err != nil {
+			return Place{}, nil, err
+		}
 	}
 	p, err := s.joined(v, got)
 	return p, nil, err
@@ -129,7 +126,8 @@ func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinC
 			return err
 		}
 		gathers := false
-		// Until somebody has joined, the mode may have changed; again after the database has lost its last commits.
+		// Cursors are for places that exist, and for the start of a draw. The view's mode is final if it has places, unless the database has
+		// lost commits since: its Joined is then above that of the tail.
 		if len(places) > 0 || mode == ModeDraw || r.saved.Joined == 0 || end.Joined < r.saved.Joined {
 			row, err := tx.Cursors(ctx, name)
 			if err != nil {

@@ -61,15 +61,17 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 	return s.placeWithToken(v, p), nil
 }
 
-// upToDate returns a view of the room of v that has positions if the place was seen with one.
+// upToDate returns a view of the room of v that is not older than its first place, before which the mode may change, and that has positions
+// if the place was seen with one.
 func (s *Service) upToDate(ctx context.Context, v *view, p *store.Place) (*view, error) {
-	if v.room.ordered() || p.Seen == 0 {
+	older := v.room.saved.Joined == 0 && v.room.ended() == "" // a deleted room has no places either
+	if !older && (v.room.ordered() || p.Seen == 0) {
 		return v, nil
 	}
 	return s.newer(ctx, v)
 }
 
-// newer returns the view of the room of v after a refresh.
+// newer refreshes, and returns the view of the room of v after it.
 func (s *Service) newer(ctx context.Context, v *view) (*view, error) {
 	if err := s.refreshOnce(ctx); err != nil {
 		return nil, err

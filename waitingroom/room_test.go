@@ -611,7 +611,8 @@ func TestAStartThatIsPutOffElsewhere(t *testing.T) {
 	})
 }
 
-// An operator changes the mode through another process. Visitors who join before this one has read that are drawn.
+// An operator changes the mode through another process. Visitors who join before this one has read that are drawn, and see no position that
+// the draw would change.
 func TestAModeThatIsChangedElsewhere(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		var drawn waitingroom.Definition
@@ -620,11 +621,19 @@ func TestAModeThatIsChangedElsewhere(t *testing.T) {
 			drawn = *d
 		})
 		drawn.Mode = waitingroom.ModeDraw
+		stale := h.process()
+		if err := stale.SetClock(t.Context(), h.at); err != nil {
+			t.Fatal(err)
+		}
 		if _, _, err := h.process().Put(t.Context(), drawn); err != nil {
 			t.Fatal(err)
 		}
 		if p := h.joined("ann"); p.State != waitingroom.StateGathering || p.Receipt == "" {
-			t.Errorf("%+v", p)
+			t.Errorf("joined: %+v", p)
+		}
+		if p, err := stale.Place(t.Context(), name, user("ann")); err != nil || p.State != waitingroom.StateGathering || p.Position != 0 ||
+			stale.ParseToken(name, p.Token).Seen != 0 {
+			t.Errorf("read in another process: %+v, %v", p, err)
 		}
 		h.later(2 * time.Minute)
 		if s, err := h.rooms.Room(t.Context(), name); err != nil || s.Draw == nil || s.Draw.N != 1 {

@@ -32,9 +32,9 @@ func (m *Metrics) JWTRefused(cause auth.JWTCause) { m.jwts.WithLabelValues(strin
 
 // Served counts a request.
 func (m *Metrics) Served(s httpapi.Served) {
-	method, route := s.Method, s.Route
-	if !slices.Contains(methods, method) {
-		method = other
+	method, route := other, s.Route
+	if i := slices.Index(methods, s.Method); i >= 0 {
+		method = methods[i] // that of the request is a part of its request line, all of which the series would keep
 	}
 	if route == "" {
 		route = other

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestSeries: whoever asks at once for the same labels, also for the first time, counts in the same series.
+// TestSeries: concurrent callers with the same labels count in one series, also when it is new.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	const callers, labels = 8, 50
