@@ -89,8 +89,8 @@ func (r *run) rooms(ctx context.Context) error {
 		return seconds
 	})
 	tab.add(append([]string{"all", "", fmt.Sprintf("%.2f", sum)}, make([]string, len(head)-3+len(all.heads()))...)...)
-	r.print(tab, fmt.Sprintf("A waiting room that %d visitors join in each turn, over %d connections to %d APIs, means of %d turns", r.size.visitors, roomConnections,
-		roomAPIs, roomTurns*r.size.rounds))
+	r.print(tab, fmt.Sprintf("A waiting room that %d visitors join in each turn, over %d connections to %d APIs, means of %d turns",
+		r.size.visitors, roomConnections, roomAPIs, roomTurns*r.size.rounds))
 	s, err := openRoom(ctx, r.stacks[0], r.servers)
 	if err != nil {
 		return err

@@ -80,7 +80,8 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if got.created && v.quiet(now) { // this process gives the turn, and if it dies before that, the others do not rest meanwhile
 		s.opts.Changed()
 	}
-	if got.mode != v.room.def.Mode || !v.room.ordered() && got.place.Seen > 0 { // the view would show what a draw changes, or less than was seen
+	// A view with another mode would show what a draw changes, and one without an order less than was seen.
+	if got.mode != v.room.def.Mode || !v.room.ordered() && got.place.Seen > 0 {
 		if v, err = s.newer(ctx, v); err != nil {
 			return Place{}, nil, err
 		}

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// series caches the series of a vector by the values of their labels: the look-up of the vector locks, and hashes each value, which is 3 % of
-// the CPU time of reading a place. Values must be few, since each new combination copies the map, and no series may be deleted from the
-// vector: the cache would count on in it. Make it with newSeries; it is safe for concurrent use.
+// series caches the series of a vector by the values of their labels: the look-up of the vector locks, and hashes each value, which is
+// 3 % of the CPU time of reading a place. Values must be few, since each new combination copies the map, and no series may be deleted
+// from the vector: the cache would count on in it. Make it with newSeries; it is safe for concurrent use.
 type series[L comparable, S any] struct {
 	create func(L) S // in the vector, or gets it from there
 
