@@ -50,7 +50,8 @@ func (r *run) lives(ctx context.Context) error {
 		row(c.Call, fmt.Sprintf("%.3g", c.InOne), func(t []lifeCost) lifeCost { return t[i] })
 	}
 	row("a whole life", "", wholeLife)
-	r.print(tab, fmt.Sprintf("Lives: %d orders with all their calls, %d connections, means of %d rounds", r.size.lives, connections, r.size.rounds))
+	r.print(tab, fmt.Sprintf("Lives: %d orders with all their calls, %d connections, means of %d rounds", r.size.lives, connections,
+		r.size.rounds))
 	return nil
 }
 
