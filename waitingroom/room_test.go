@@ -642,6 +642,37 @@ func TestAModeThatIsChangedElsewhere(t *testing.T) {
 	})
 }
 
+// The database loses the joins that a process has read, and an operator changes the mode of the room, which is empty again.
+func TestAModeThatIsChangedAfterLostCommits(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		if h.db == nil {
+			return // a memory that loses its last commits is a new one
+		}
+		var drawn waitingroom.Definition
+		h.open(func(d *waitingroom.Definition) {
+			d.StartsAt, d.GatherAt = time.Now().Add(time.Minute), time.Now().Add(-time.Minute)
+			drawn = *d
+		})
+		var lanes string
+		if err := h.db.QueryRowContext(t.Context(), `SELECT lanes FROM waiting_tails`).Scan(&lanes); err != nil {
+			t.Fatal(err)
+		}
+		h.join("ann", "bob")
+		if err := h.rooms.SetClock(t.Context(), h.at); err != nil {
+			t.Fatal(err)
+		}
+		h.exec(`DELETE FROM waiting_places`)
+		h.exec(`UPDATE waiting_tails SET joined = 0, gathered = 0, lanes = $1`, lanes)
+		drawn.Mode = waitingroom.ModeDraw
+		if _, _, err := h.process().Put(t.Context(), drawn); err != nil {
+			t.Fatal(err)
+		}
+		if p := h.joined("cem"); p.State != waitingroom.StateGathering || p.Receipt == "" {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
 // Somebody joins after the start, and somebody after the clock was set back to before it: both are drawn, and have receipts. Nobody is added to a
 // draw that has taken place.
 func TestTheClockIsSetBackBeforeTheDraw(t *testing.T) {
